@@ -1,0 +1,1 @@
+"""What does the compiled kernel do, step by step, on a CPU?"""

@@ -1,0 +1,1 @@
+"""The CPU device: executes compiled PTX and checks every access."""
