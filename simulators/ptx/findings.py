@@ -1,0 +1,151 @@
+"""What the CPU device reports: findings, quieter notes and counters.
+
+A finding is one cause, however many threads and accesses it hit: reports with the same kind, PTX line and cause are
+counted, not repeated, and keep the first threads that were seen.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+# A report stays readable: more threads than this add nothing to a cause.
+SHOWN_THREADS = 8
+
+Index3 = tuple[int, int, int]
+
+
+class FindingKind(StrEnum):
+    """Kinds of device findings, by cause."""
+
+    RACE = "race"
+    SCOPE = "scope"
+    UNINITIALISED = "uninitialised"
+    OUT_OF_BOUNDS = "out-of-bounds"
+    MISALIGNED = "misaligned"
+    USE_AFTER_FREE = "use-after-free"
+    DEADLOCK = "deadlock"
+    DIVERGENCE = "divergence"
+    BARRIER = "barrier"
+    ASYNC = "async"
+    LEAK = "leak"
+
+
+@dataclass(frozen=True)
+class Where:
+    """A place in the PTX text and, where `.loc` says so, in the CUDA source.
+
+    Attributes:
+        ptx_line: line of the PTX text, from 1.
+        file: CUDA file as the compiler recorded it, or None.
+        line: line of that file, or None.
+    """
+
+    ptx_line: int
+    file: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        cuda = f", {self.file}:{self.line}" if self.file else ""
+        return f"PTX line {self.ptx_line}{cuda}"
+
+
+@dataclass(frozen=True)
+class Thread:
+    """One thread of a launch: block index and thread index, each (x, y, z)."""
+
+    block: Index3
+    thread: Index3
+
+    def __str__(self) -> str:
+        return f"block {self.block} thread {self.thread}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing wrong, with its cause in words.
+
+    Attributes:
+        kind: the cause's class.
+        message: one sentence of cause.
+        where: the instruction that showed it.
+        threads: the first threads that were seen, at most eight.
+        count: how many lanes were hit.
+    """
+
+    kind: FindingKind
+    message: str
+    where: Where
+    threads: tuple[Thread, ...] = ()
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Note:
+    """The quieter level: legal or harmless here, worth knowing."""
+
+    message: str
+    where: Where
+    count: int = 1
+
+
+@dataclass
+class Counters:
+    """What a launch did.
+
+    Attributes:
+        thread_instructions: instructions executed, summed over threads.
+        global_bytes_read: bytes loaded from global memory.
+        global_bytes_written: bytes stored to global memory.
+        shared_bytes_read: bytes loaded from shared memory.
+        shared_bytes_written: bytes stored to shared memory.
+    """
+
+    thread_instructions: int = 0
+    global_bytes_read: int = 0
+    global_bytes_written: int = 0
+    shared_bytes_read: int = 0
+    shared_bytes_written: int = 0
+
+
+@dataclass
+class Report:
+    """The outcome of one launch: `findings` is empty when all is well."""
+
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    counters: Counters = field(default_factory=Counters)
+
+
+class Findings:
+    """Collects findings and notes of one launch, one entry a cause."""
+
+    def __init__(self) -> None:
+        self._findings: dict[tuple[FindingKind, int, str], Finding] = {}
+        self._notes: dict[tuple[int, str], Note] = {}
+
+    def add(self, kind: FindingKind, message: str, where: Where, threads: Sequence[Thread], count: int) -> None:
+        """Record `count` hits of a cause; the message of the first hit is kept."""
+        key = (kind, where.ptx_line, _cause(message))
+        known = self._findings.get(key)
+        if known is None:
+            self._findings[key] = Finding(kind, message, where, tuple(threads[:SHOWN_THREADS]), count)
+        else:
+            self._findings[key] = replace(known, count=known.count + count)
+
+    def note(self, message: str, where: Where, count: int) -> None:
+        """Record `count` hits of something quieter."""
+        key = (where.ptx_line, _cause(message))
+        known = self._notes.get(key)
+        self._notes[key] = Note(message, where, count) if known is None else replace(known, count=known.count + count)
+
+    def report(self, counters: Counters) -> Report:
+        """The launch's report, in the order in which causes were first seen."""
+        return Report(list(self._findings.values()), list(self._notes.values()), counters)
+
+
+def _cause(message: str) -> str:
+    """The part of a message before its first digit: addresses and indices do not make a new cause."""
+    for position, character in enumerate(message):
+        if character.isdigit():
+            return message[:position]
+    return message

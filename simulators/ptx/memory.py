@@ -1,0 +1,225 @@
+"""Memories of the CPU device: bytes, and for every byte which of its bits nothing ever wrote.
+
+`Space` is what the engine sees: typed loads and stores at vectors of addresses, one address a lane. Global memory is a
+set of allocations at 64-bit addresses that never repeat, so that a stale address stays recognisable after `free`. Shared, local,
+parameter and constant memory are windows: one equal piece for each owner (a block, a lane, or the whole launch).
+
+Example: with an allocation of 6 bytes at 0x7000_0000_0000 a 4-byte load at 0x7000_0000_0004 is out of bounds (it ends at
++8), although the host array behind it is padded; a 2-byte load there is fine.
+"""
+
+import bisect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.findings import FindingKind
+
+Bits = NDArray[np.uint64]
+Lanes = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+
+# cudaMalloc aligns to at least 256 bytes (CUDA C++ Programming Guide, "Device Memory Accesses").
+ALLOCATION_ALIGNMENT = 256
+# Unmapped bytes behind every allocation: a tile read past the end never lands in the next allocation.
+ALLOCATION_GAP = 1 << 20
+GLOBAL_BASE = 0x7000_0000_0000
+# Host arrays are padded so that every aligned access of up to 16 bytes can be made through a typed view.
+PADDING = 16
+
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Lanes whose access was wrong, as indices into the address vector, with kind and cause."""
+
+    kind: FindingKind
+    message: str
+    positions: Lanes
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Legal accesses of one instruction that fall into one backing array."""
+
+    backing: "Backing"
+    positions: Lanes | slice
+    offsets: Lanes
+
+
+class Backing:
+    """Bytes and their undefined bits. `undefined` is None while every bit is defined."""
+
+    def __init__(self, nbytes: int, *, defined: bool) -> None:
+        padded = -(-nbytes // PADDING) * PADDING + PADDING
+        self.nbytes = nbytes
+        self.data: Bytes = np.zeros(padded, np.uint8)
+        self.undefined: Bytes | None = None if defined else np.full(padded, 0xFF, np.uint8)
+
+    def load(self, offsets: Lanes, size: int) -> tuple[Bits, Bits | None]:
+        """Values and undefined-bit masks (None: all defined) at aligned byte offsets."""
+        element = _UNSIGNED[size]
+        index = offsets // size
+        values = self.data.view(element)[index].astype(np.uint64)
+        if self.undefined is None:
+            return values, None
+        masks = self.undefined.view(element)[index].astype(np.uint64)
+        return values, masks if masks.any() else None
+
+    def store(self, offsets: Lanes, size: int, values: Bits, masks: Bits | None) -> None:
+        """Write values; of several writes to one place the last one stays."""
+        element = _UNSIGNED[size]
+        index = offsets // size
+        self.data.view(element)[index] = values.astype(element)
+        if masks is not None and self.undefined is None:
+            self.undefined = np.zeros(self.data.shape, np.uint8)
+        if self.undefined is not None:
+            self.undefined.view(element)[index] = 0 if masks is None else masks.astype(element)
+
+
+class Space(Protocol):
+    """Address vectors to pieces and faults."""
+
+    def locate(self, addresses: Bits, lanes: Lanes, size: int) -> tuple[list[Piece], list[Fault]]:
+        """Split accesses of `size` bytes at `addresses` by lanes `lanes` into legal pieces and faults."""
+        ...
+
+
+class Allocation(Backing):
+    """One piece of global memory."""
+
+    def __init__(self, base: int, nbytes: int, *, defined: bool) -> None:
+        super().__init__(nbytes, defined=defined)
+        self.base = base
+        self.freed = False
+
+    def release(self) -> None:
+        """Drop the bytes; the addresses stay known as freed."""
+        self.freed = True
+        self.data = np.zeros(0, np.uint8)
+        self.undefined = None
+
+
+class GlobalMemory:
+    """Allocations by address. Addresses are never reused."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._used_bytes = 0
+        self._next = GLOBAL_BASE
+        self._bases: list[int] = []
+        self._allocations: list[Allocation] = []
+
+    def allocate(self, nbytes: int, *, defined: bool) -> Allocation:
+        """A new allocation of `nbytes` bytes.
+
+        Raises:
+            Refusal: the device's memory limit would be passed.
+        """
+        if self._used_bytes + nbytes > self._limit_bytes:
+            raise Refusal(
+                f"allocation of {nbytes} bytes: {self._used_bytes} of the device's {self._limit_bytes} are in use",
+                hint="free buffers, or raise Device(memory_limit_bytes=...)",
+            )
+        allocation = Allocation(self._next, nbytes, defined=defined)
+        self._used_bytes += nbytes
+        self._next += -(-(nbytes + ALLOCATION_GAP) // ALLOCATION_ALIGNMENT) * ALLOCATION_ALIGNMENT
+        self._bases.append(allocation.base)
+        self._allocations.append(allocation)
+        return allocation
+
+    def release(self, allocation: Allocation) -> None:
+        """Free an allocation; later accesses are `use-after-free`."""
+        self._used_bytes -= allocation.nbytes
+        allocation.release()
+
+    def find(self, address: int) -> Allocation | None:
+        """The allocation at or before an address, or None below all of them."""
+        index = bisect.bisect_right(self._bases, address) - 1
+        return self._allocations[index] if index >= 0 else None
+
+    def locate(self, addresses: Bits, lanes: Lanes, size: int) -> tuple[list[Piece], list[Fault]]:
+        """See `Space.locate`."""
+        if addresses.size == 0:
+            return [], []
+        low, high = int(addresses.min()), int(addresses.max())
+        single = self.find(low)
+        if single is not None and not single.freed and high + size <= single.base + single.nbytes:
+            offsets = (addresses - np.uint64(single.base)).astype(np.int64)
+            return [Piece(single, slice(None), offsets)], []
+        return self._locate_each(addresses, size)
+
+    def _locate_each(self, addresses: Bits, size: int) -> tuple[list[Piece], list[Fault]]:
+        pieces: list[Piece] = []
+        faults: list[Fault] = []
+        bases = np.array(self._bases, np.uint64)
+        owners = np.searchsorted(bases, addresses, side="right").astype(np.int64) - 1
+        for owner in np.unique(owners):
+            positions = np.flatnonzero(owners == owner)
+            if owner < 0:
+                message = f"address 0x{int(addresses[positions[0]]):x} lies in no allocation"
+                faults.append(Fault(FindingKind.OUT_OF_BOUNDS, message, positions))
+                continue
+            allocation = self._allocations[int(owner)]
+            offsets = (addresses[positions] - np.uint64(allocation.base)).astype(np.int64)
+            inside = offsets + size <= allocation.nbytes
+            faults += _global_faults(allocation, positions, offsets, inside, size)
+            if inside.any() and not allocation.freed:
+                pieces.append(Piece(allocation, positions[inside], offsets[inside]))
+        return pieces, faults
+
+
+def _global_faults(
+    allocation: Allocation, positions: Lanes, offsets: Lanes, inside: Mask, size: int
+) -> Iterator[Fault]:
+    outside = positions[~inside]
+    if outside.size:
+        first = int(offsets[~inside][0])
+        message = (
+            f"access of {size} bytes ends past an allocation of {allocation.nbytes} bytes "
+            f"(byte offset {first}, {first + size - allocation.nbytes} bytes past the end)"
+        )
+        yield Fault(FindingKind.OUT_OF_BOUNDS, message, outside)
+    if allocation.freed and inside.any():
+        message = f"access to a freed allocation of {allocation.nbytes} bytes"
+        yield Fault(FindingKind.USE_AFTER_FREE, message, positions[inside])
+
+
+class Window(Backing):
+    """Equal pieces of a small memory, one for each owner; addresses start at `base` in every piece."""
+
+    def __init__(self, name: str, base: int, nbytes: int, owners: int, *, defined: bool) -> None:
+        self.stride = -(-nbytes // PADDING) * PADDING
+        super().__init__(self.stride * owners, defined=defined)
+        self._name = name
+        self._base = base
+        self._piece_bytes = nbytes
+        self._lanes_per_owner = 0
+
+    def owned_by(self, lanes_per_owner: int) -> "Window":
+        """Say how many consecutive lanes share a piece; 0 means all lanes do."""
+        self._lanes_per_owner = lanes_per_owner
+        return self
+
+    def locate(self, addresses: Bits, lanes: Lanes, size: int) -> tuple[list[Piece], list[Fault]]:
+        """See `Space.locate`."""
+        relative = addresses.astype(np.int64) - self._base
+        inside = (relative >= 0) & (relative + size <= self._piece_bytes)
+        owners = lanes // self._lanes_per_owner if self._lanes_per_owner else 0
+        offsets = relative + owners * self.stride
+        if inside.all():
+            return [Piece(self, slice(None), offsets)], []
+        outside = np.flatnonzero(~inside)
+        message = (
+            f"access of {size} bytes at {self._name} address 0x{int(addresses[outside[0]]):x}: "
+            f"the kernel owns {self._piece_bytes} bytes from 0x{self._base:x}"
+        )
+        positions = np.flatnonzero(inside)
+        pieces = [Piece(self, positions, offsets[inside])] if positions.size else []
+        return pieces, [Fault(FindingKind.OUT_OF_BOUNDS, message, outside)]
