@@ -1,0 +1,168 @@
+"""What one operator must do, as a record that the runner can use without knowing the operator.
+
+A contract is data and a few pure functions: its rules (printed with each failure), its tensors for a shape, its
+cases by tier, the inputs of a case, the expected outputs of given inputs, and how to launch its kernels. An operator
+is added by a further file that builds such a record and a line in `registry`; the runner stays as it is.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileproof.conformance.case import Case, Shape
+from tileproof.kernels.device import Device
+from tileproof.kernels.launcher import Launch
+from tileproof.kernels.tensor import Tensor
+from tileproof.oracle.refusal import Refusal
+
+Arrays = Mapping[str, NDArray[Any]]
+Mask = NDArray[np.bool_]
+Run = Callable[[Mapping[str, Tensor]], Launch]
+
+FILE_FAMILY = "file"
+"""The family of cases whose inputs are a user's own tensors: they come with the run, not from a generator."""
+
+REFUSED = "refused"
+"""The route of a case that the launcher must refuse."""
+
+
+class Tier(StrEnum):
+    """How much is run: smoke with every change, full when there is time. Full contains smoke."""
+
+    SMOKE = "smoke"
+    FULL = "full"
+
+
+class Comparison(StrEnum):
+    """How a verdict is reached; there is no percentage and no tuned tolerance."""
+
+    BITS = "bits"
+    ROUTE_BITS = "route-bits"
+    SET = "set"
+    BOUND = "bound"
+
+
+class Role(StrEnum):
+    """What the kernel may do with a tensor."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One declared choice, for example rounding: nearest, ties to even. `source` says who decided."""
+
+    name: str
+    value: str
+    source: str
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One tensor of one shape: what it holds and how it lies in its allocation.
+
+    Args:
+        name: the key in inputs, outputs and launch.
+        short: the name in the shape token's views.
+        role: input or output.
+        dtype: element type (ml_dtypes.bfloat16 for bf16; uint8 for 8-bit codes).
+        format: name of the number format, for the report: a key of FORMATS, "BFLOAT16", "FLOAT16", "FLOAT32".
+        shape: extents; only the first dimension can have a row stride of its own.
+        pad: elements from the end of a row to the next row.
+        offset: elements from an aligned address to the first element.
+    """
+
+    name: str
+    short: str
+    role: Role
+    dtype: np.dtype[Any]
+    format: str
+    shape: tuple[int, ...]
+    pad: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Contract:
+    """One operator's contract; the module docstring says what for.
+
+    Args:
+        name: stable name, the first part of its case ids.
+        summary: one line.
+        comparison: how outputs are judged.
+        rules: declared choices, printed with each failure.
+        properties: which of P1..P24 its cases exercise.
+        routes: kernel name to the routes that it can take.
+        dimensions: names of the shape's dimensions, in order.
+        dtypes: element types of the shape token.
+        families: names of the input families (FILE_FAMILY is understood besides).
+        generator_version: raised whenever a family gives other data for the same id.
+        tensors: shape to its tensors, in launch order.
+        cases: the cases of a tier, in a fixed order.
+        inputs: the generated inputs of a case, by tensor name, contiguous.
+        expected: the right outputs for given inputs, by tensor name, contiguous.
+        expected_route: the route a case must take, from the rule in the contract, not from the kernel's selector;
+            REFUSED where the launcher must refuse.
+        classes: input classes for each output, as masks of that output's shape: which elements are ties, ...
+        witnesses: an output's name and an index in it, to the values that explain that element: (tensor name, index).
+        kernel: device, kernel name and its source (None: as shipped) to a function that launches on tensors.
+    """
+
+    name: str
+    summary: str
+    comparison: Comparison
+    rules: tuple[Rule, ...]
+    properties: tuple[str, ...]
+    routes: Mapping[str, tuple[str, ...]]
+    dimensions: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    families: tuple[str, ...]
+    generator_version: int
+    tensors: Callable[[Shape], tuple[TensorSpec, ...]]
+    cases: Callable[[Tier], Sequence[Case]]
+    inputs: Callable[[Case], Arrays]
+    expected: Callable[[Arrays], Arrays]
+    expected_route: Callable[[Shape], str]
+    classes: Callable[[Arrays, Arrays], Mapping[str, Mapping[str, Mask]]]
+    witnesses: Callable[[str, tuple[int, ...]], tuple[tuple[str, tuple[int, ...]], ...]]
+    kernel: Callable[[Device, str, str | None], Run]
+
+    def check(self, case: Case) -> None:
+        """Refuse a case whose parts this contract does not know, with near matches.
+
+        Raises:
+            Refusal: naming the part and what is known.
+        """
+        _known("kernel", case.kernel, self.routes)
+        _known("route", case.route, self.routes[case.kernel])
+        _known("input family", case.family, (*self.families, FILE_FAMILY))
+        _known("element type", case.shape.dtype, self.dtypes)
+        names = tuple(dimension.name for dimension in case.shape.dimensions)
+        if names != self.dimensions:
+            raise Refusal(
+                f"shape {case.shape} has dimensions {names}, not {self.dimensions}", hint=f"as {self._example()}"
+            )
+        for view in case.shape.views:
+            _known("tensor in a view", view.tensor, [spec.short for spec in self.tensors(case.shape)])
+        route = self.expected_route(case.shape)
+        if case.route != route:
+            raise Refusal(
+                f"case {case} cannot take route {case.route}: its shape takes {route}", hint=f"use route {route}"
+            )
+
+    def _example(self) -> str:
+        return str(self.cases(Tier.SMOKE)[0].shape)
+
+
+def _known(what: str, name: str, known: Iterable[str]) -> None:
+    names = list(known)
+    if name in names:
+        return
+    near = difflib.get_close_matches(name, names, n=3) or names
+    raise Refusal(f"unknown {what} {name!r}", hint="did you mean " + ", ".join(near))

@@ -1,0 +1,138 @@
+"""One thing wrong, with the evidence that a report needs: readable, JSON-safe, and grouped by its signature.
+
+Every record here holds only strings, numbers, enums of strings, tuples and further records, so that
+`dataclasses.asdict` gives what a crash file and an event stream can hold.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FindingKind(StrEnum):
+    """What is wrong, by cause. The first group comes from a device, the second from the conformance run."""
+
+    RACE = "race"
+    SCOPE = "scope"
+    UNINITIALISED = "uninitialised"
+    OUT_OF_BOUNDS = "out-of-bounds"
+    MISALIGNED = "misaligned"
+    USE_AFTER_FREE = "use-after-free"
+    DEADLOCK = "deadlock"
+    DIVERGENCE = "divergence"
+    BARRIER = "barrier"
+    ASYNC = "async"
+    LEAK = "leak"
+
+    MISMATCH = "mismatch"
+    UNWRITTEN = "unwritten"
+    CANARY = "canary"
+    INPUT_CHANGED = "input-changed"
+    ROUTE = "route"
+    REFUSAL = "refusal"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True)
+class BitPattern:
+    """One stored value, readable at every level: `0x7e`, `0|1111|110`, `448`.
+
+    Args:
+        format: the name of the number format, for example "E4M3FN".
+        raw: the bits in hexadecimal.
+        fields: sign, exponent and mantissa bits, split by bars; without bars for an integer.
+        value: the decoded value in decimal, "nan" or "inf".
+    """
+
+    format: str
+    raw: str
+    fields: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.raw} {self.fields} = {self.value}"
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A value that explains a mismatch: the input at that place, the scale of that row."""
+
+    name: str
+    bits: BitPattern
+
+
+@dataclass(frozen=True)
+class InputClass:
+    """How many elements of one class of input differ, for example "tie": 12 of 30."""
+
+    name: str
+    differing: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Where and how an output differs from the expected one.
+
+    Args:
+        index: of the first differing element, in row-major order.
+        count: differing elements, of `of` in the tensor.
+        expected: the right bits at `index`.
+        observed: the bits found there.
+        witnesses: inputs and other outputs that belong to that element.
+        largest_step: the largest distance between expected and observed, in codes of the format
+            (NaN against a number counts as the whole code range); 0 where every difference is one of sign of
+            zero or of NaN payload.
+        map: a small text map, rows down and columns across; see `compare.draw_map`.
+        classes: input classes with at least one member, those that differ first.
+    """
+
+    index: tuple[int, ...]
+    count: int
+    of: int
+    expected: BitPattern
+    observed: BitPattern
+    witnesses: tuple[Witness, ...]
+    largest_step: int
+    map: tuple[str, ...]
+    classes: tuple[InputClass, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a device found something: source lines, and the threads that took part.
+
+    Args:
+        ptx_line: line of the PTX text; 0 where unknown.
+        file: CUDA source file; "" where unknown.
+        line: CUDA source line; 0 where unknown.
+        threads: readable positions such as "block (0,0,0) thread (3,0,0)".
+        count: how often the device saw it.
+    """
+
+    ptx_line: int
+    file: str
+    line: int
+    threads: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing wrong with one case.
+
+    Args:
+        kind: by cause.
+        message: one or two lines for a person.
+        signature: coarse and stable pattern; findings of many cases with one signature are one root cause.
+        tensor: the tensor concerned, if one is.
+        mismatch: for a wrong value, unwritten element, canary hit or changed input: where and how.
+        place: for a finding of the device: where.
+    """
+
+    kind: FindingKind
+    message: str
+    signature: str
+    tensor: str | None = None
+    mismatch: Mismatch | None = None
+    place: Place | None = None
