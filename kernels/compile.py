@@ -1,0 +1,187 @@
+"""CUDA C++ to PTX and cubin by NVRTC, with no driver and no toolkit installed.
+
+One compilation gives both: NVRTC keeps the PTX from which it assembled the cubin when the architecture is a real one
+(`sm_90a`). So the PTX that the CPU device runs is the PTX of the code that the GPU runs.
+
+Nothing of the machine enters the result. Sources are compiled below a virtual root, so that line information reads
+`fp8_quantize_rows.cu` wherever the package is installed, and equal sources give equal PTX and equal cubin.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tileproof.oracle.refusal import Refusal
+
+# NOTE: NVRTC prefixes relative names with the working directory in line information, hence an absolute virtual root.
+VIRTUAL_ROOT = "/tileproof/"
+
+# NOTE: contraction is off because an unqualified PTX mul feeding an add may be fused by the assembler after all; our
+# kernels write fma where they mean it.
+COMMON_OPTIONS = ("--std=c++17", "--fmad=false", "--generate-line-info")
+
+_ARCHITECTURE = re.compile(r"sm_\d+[af]?")
+_COMPILER_VERSION = re.compile(r"Cuda compilation tools, release [\d.]+, V([\d.]+)")
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
+
+
+class CompileError(Refusal):
+    """The compiler rejected a source; the message holds its log, with our file names and line numbers."""
+
+
+@dataclass(frozen=True)
+class CompiledModule:
+    """One source compiled for one architecture.
+
+    Args:
+        name: file name of the source, as line information gives it.
+        arch: real architecture, for example "sm_90a".
+        options: compiler options that decide the code (include directories are left out: they name the machine).
+        ptx: PTX text with `.loc` line information.
+        cubin: ELF image assembled from that PTX.
+        compiler: "NVRTC " and its full version, for example "NVRTC 13.0.88".
+        source_sha256: hex digest of the source text (headers not included).
+    """
+
+    name: str
+    arch: str
+    options: tuple[str, ...]
+    ptx: str
+    cubin: bytes
+    compiler: str
+    source_sha256: str
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Names of the kernels, in the order of the PTX."""
+        return tuple(_ENTRY.findall(self.ptx))
+
+
+def compile_source(source: str, *, name: str, arch: str = "sm_90a") -> CompiledModule:
+    """Compile CUDA C++ once per process; a second call with equal arguments returns the same object.
+
+    Args:
+        source: CUDA C++ text. It may include this package's *.cuh files and the CUDA headers.
+        name: file name for line information and messages, without a directory.
+        arch: real architecture with its suffix letter, for example "sm_90a".
+
+    Raises:
+        CompileError: the source does not compile for this architecture.
+        Refusal: `arch` is not a real architecture, or NVRTC or the CUDA headers are missing.
+    """
+    if not _ARCHITECTURE.fullmatch(arch):
+        raise Refusal(f"architecture {arch!r} is not a real one", hint="name it like sm_90a")
+    return _compile(source, name, arch)
+
+
+@cache
+def _compile(source: str, name: str, arch: str) -> CompiledModule:
+    nvrtc = _nvrtc()
+    options = (f"--gpu-architecture={arch}", *COMMON_OPTIONS)
+    includes = cuda_include_directories()
+    headers = _own_headers()
+    program = _checked(
+        nvrtc,
+        nvrtc.nvrtcCreateProgram(
+            source.encode(),
+            (VIRTUAL_ROOT + name).encode(),
+            len(headers),
+            [text.encode() for text in headers.values()],
+            [header.encode() for header in headers],
+        ),
+    )
+    try:
+        arguments = [option.encode() for option in (*options, *(f"--include-path={path}" for path in includes))]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(arguments), arguments)
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            log = _text(nvrtc, program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
+            raise CompileError(f"{name} does not compile for {arch}:\n{_without_roots(log, includes).strip()}")
+        ptx = _text(nvrtc, program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
+        cubin = _bytes(nvrtc, program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return CompiledModule(
+        name=name,
+        arch=arch,
+        options=options,
+        ptx=_without_roots(ptx, includes),
+        cubin=cubin,
+        compiler=_compiler(ptx),
+        source_sha256=hashlib.sha256(source.encode()).hexdigest(),
+    )
+
+
+@cache
+def cuda_include_directories() -> tuple[Path, ...]:
+    """Directories of the CUDA headers: the wheels' if they are installed, else those of a toolkit.
+
+    Raises:
+        Refusal: neither is there.
+    """
+    from cuda import pathfinder
+
+    found = pathfinder.find_nvidia_header_directory("cudart")
+    if found is None or not (Path(found) / "cuda_fp8.h").is_file():
+        raise Refusal(
+            "the CUDA headers (cuda_fp8.h and others) are not installed",
+            hint="install the packages nvidia-cuda-runtime and nvidia-cuda-crt, or let CUDA_HOME name a CUDA 13 toolkit",
+        )
+    return (Path(found),)
+
+
+def _own_headers() -> Mapping[str, str]:
+    """Name to text of this package's headers; the `#line` gives them the virtual root in line information."""
+    files = resources.files("tileproof.kernels").iterdir()
+    texts = {file.name: file.read_text() for file in files if file.name.endswith(".cuh")}
+    return {name: f'#line 1 "{VIRTUAL_ROOT}{name}"\n{text}' for name, text in sorted(texts.items())}
+
+
+def _without_roots(text: str, includes: tuple[Path, ...]) -> str:
+    """Compiler output with file names as a source would include them: no virtual root, no installed location."""
+    for root in (VIRTUAL_ROOT, *(f"{path}/" for path in includes)):
+        text = text.replace(root, "")
+    return text
+
+
+def _compiler(ptx: str) -> str:
+    """The full version stands only in the PTX's heading; nvrtcVersion() leaves the build out."""
+    version = _COMPILER_VERSION.search(ptx)
+    return f"NVRTC {version[1]}" if version else "NVRTC of unknown version"
+
+
+def _nvrtc() -> ModuleType:
+    """The bindings, with the library loaded: a missing library shows only at the first call."""
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError) as error:
+        raise Refusal(
+            f"NVRTC cannot be loaded: {error}", hint="install the packages cuda-bindings and nvidia-cuda-nvrtc==13.0.88"
+        ) from error
+    module: ModuleType = nvrtc
+    return module
+
+
+def _checked(nvrtc: ModuleType, result: tuple[Any, ...]) -> Any:
+    """The value of a call of the bindings, which return (status, value)."""
+    status, value = result
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise Refusal(f"NVRTC failed: {status.name}")
+    return value
+
+
+def _bytes(nvrtc: ModuleType, program: Any, size: Callable[[Any], Any], fill: Callable[[Any, Any], Any]) -> bytes:
+    buffer = bytearray(_checked(nvrtc, size(program)))
+    (status,) = fill(program, buffer)
+    return bytes(_checked(nvrtc, (status, buffer)))
+
+
+def _text(nvrtc: ModuleType, program: Any, size: Callable[[Any], Any], fill: Callable[[Any, Any], Any]) -> str:
+    return _bytes(nvrtc, program, size, fill).rstrip(b"\0").decode()

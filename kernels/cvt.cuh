@@ -1,0 +1,22 @@
+// PTX `cvt`: one function an instruction form, named after it. Operands in PTX order, 16-bit values as raw bits.
+#pragma once
+
+// NOTE: the first operand lands in the upper byte (PTX ISA 9.0, "cvt", .e4m3x2). To nearest, ties to even; finite
+// values and infinities beyond the largest finite value become +-448, every NaN becomes 0x7F.
+__device__ __forceinline__ unsigned cvt_rn_satfinite_e4m3x2_f32(float upper, float lower) {
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(upper), "f"(lower));
+    return pair;
+}
+
+__device__ __forceinline__ unsigned short cvt_rn_f16_f32(float value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+__device__ __forceinline__ float cvt_f32_f16(unsigned short bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}

@@ -1,0 +1,178 @@
+// fp8_quantize_rows: each row of x [T, K] (bf16, f16 or f32) to e4m3 codes [T, K] and one float32 scale of scales [T].
+//
+//     amax     = max over k of |float(x[t, k])|, by fmaxf from 0: a NaN is dropped, an infinity survives
+//     scale    = amax > 0 ? amax / 448 : 0
+//     inverse  = scale > 0 ? 1 / scale : 0
+//     code     = e4m3(float(x[t, k]) * inverse), to nearest even, saturating
+//
+// One block a row and two passes over it: amax, then codes. The vector route takes kVector elements a thread and step
+// and leaves the ragged end of a row to a scalar tail; the scalar route is all tail. Strides count elements.
+//
+// NOTE: the loops over a row are not unrolled. Latency is hidden by occupancy (at most 32 registers a thread let eight
+// blocks share a multiprocessor), and the PTX stays short enough to read.
+
+#include "cvt.cuh"
+
+using Index = long long;
+
+constexpr int kThreads = 256;
+constexpr int kLanes = 32;
+constexpr int kWarps = kThreads / kLanes;
+constexpr unsigned kAllLanes = 0xFFFFFFFFu;
+
+constexpr float kLargestE4m3 = 448.0f;
+constexpr int kPairBits = 16;  // two e4m3 codes, as one conversion delivers them
+
+// NOTE: eight elements are one 16-byte load of a 16-bit type, and their codes one 8-byte store.
+constexpr int kVector = 8;
+
+struct Bf16 {
+    using Storage = unsigned short;
+    // NOTE: bf16 is the upper half of a float32, so widening is exact and needs no conversion.
+    static __device__ float widen(Storage bits) { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+    static __device__ void widen_word(unsigned word, float* values) {
+        values[0] = __uint_as_float(word << 16);
+        values[1] = __uint_as_float(word & 0xFFFF0000u);
+    }
+};
+
+struct F16 {
+    using Storage = unsigned short;
+    static __device__ float widen(Storage bits) { return cvt_f32_f16(bits); }
+    static __device__ void widen_word(unsigned word, float* values) {
+        values[0] = cvt_f32_f16(static_cast<unsigned short>(word));
+        values[1] = cvt_f32_f16(static_cast<unsigned short>(word >> 16));
+    }
+};
+
+struct F32 {
+    using Storage = float;
+    static __device__ float widen(Storage value) { return value; }
+    static __device__ void widen_word(unsigned word, float* values) { values[0] = __uint_as_float(word); }
+};
+
+struct RowScale {
+    float scale;
+    float inverse;
+};
+
+template <class Element>
+__device__ __forceinline__ void load_vector(const typename Element::Storage* source, float (&values)[kVector]) {
+    constexpr int kPerWord = sizeof(unsigned) / sizeof(typename Element::Storage);
+    constexpr int kPerLoad = 4 * kPerWord;
+#pragma unroll
+    for (int first = 0; first < kVector; first += kPerLoad) {
+        const uint4 words = *reinterpret_cast<const uint4*>(source + first);
+        Element::widen_word(words.x, values + first);
+        Element::widen_word(words.y, values + first + kPerWord);
+        Element::widen_word(words.z, values + first + 2 * kPerWord);
+        Element::widen_word(words.w, values + first + 3 * kPerWord);
+    }
+}
+
+// The largest magnitude among this thread's elements: vectors of [0, whole), single elements of [whole, columns).
+template <class Element>
+__device__ __forceinline__ float thread_amax(const typename Element::Storage* row, Index whole, Index columns) {
+    float amax = 0.0f;
+#pragma unroll 1
+    for (Index k = static_cast<Index>(threadIdx.x) * kVector; k < whole; k += kThreads * kVector) {
+        float values[kVector];
+        load_vector<Element>(row + k, values);
+#pragma unroll
+        for (int i = 0; i < kVector; ++i) amax = fmaxf(amax, fabsf(values[i]));
+    }
+#pragma unroll 1
+    for (Index k = whole + threadIdx.x; k < columns; k += kThreads) {
+        amax = fmaxf(amax, fabsf(Element::widen(row[k])));
+    }
+    return amax;
+}
+
+__device__ __forceinline__ float warp_max(float value) {
+#pragma unroll
+    for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+        value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, distance));
+    }
+    return value;
+}
+
+__device__ __forceinline__ float block_max(float value) {
+    __shared__ float warp_maxima[kWarps];
+    const float own = warp_max(value);
+    if (threadIdx.x % kLanes == 0) warp_maxima[threadIdx.x / kLanes] = own;
+    // NOTE: no second barrier is needed, because a block reduces once and never writes warp_maxima again.
+    __syncthreads();
+    float maximum = warp_maxima[0];
+#pragma unroll
+    for (int warp = 1; warp < kWarps; ++warp) maximum = fmaxf(maximum, warp_maxima[warp]);
+    return maximum;
+}
+
+// NOTE: below amax = 448 / 2^128 (about 1.3e-36) the inverse is infinite and each non-zero element saturates.
+__device__ __forceinline__ RowScale row_scale(float amax) {
+    const float scale = amax > 0.0f ? __fdiv_rn(amax, kLargestE4m3) : 0.0f;
+    const float inverse = scale > 0.0f ? __fdiv_rn(1.0f, scale) : 0.0f;
+    return {scale, inverse};
+}
+
+// NOTE: a product with the rounded reciprocal is the contract. It can differ by one code from a division by the scale.
+__device__ __forceinline__ float scaled(float value, RowScale row) {
+    return value * row.inverse;
+}
+
+__device__ __forceinline__ unsigned convert_pair(float first, float second) {
+    return cvt_rn_satfinite_e4m3x2_f32(second, first);
+}
+
+// Four codes as one little-endian word: values[0] in the lowest byte.
+__device__ __forceinline__ unsigned convert_word(const float* values, RowScale row) {
+    const unsigned low = convert_pair(scaled(values[0], row), scaled(values[1], row));
+    const unsigned high = convert_pair(scaled(values[2], row), scaled(values[3], row));
+    return low | high << kPairBits;
+}
+
+// The codes of this thread's elements, which are those that thread_amax visits.
+template <class Element>
+__device__ __forceinline__ void write_codes(const typename Element::Storage* row, unsigned char* codes, Index whole,
+                                            Index columns, RowScale scale) {
+#pragma unroll 1
+    for (Index k = static_cast<Index>(threadIdx.x) * kVector; k < whole; k += kThreads * kVector) {
+        float values[kVector];
+        load_vector<Element>(row + k, values);
+        const uint2 words = {convert_word(values, scale), convert_word(values + kVector / 2, scale)};
+        *reinterpret_cast<uint2*>(codes + k) = words;
+    }
+#pragma unroll 1
+    for (Index k = whole + threadIdx.x; k < columns; k += kThreads) {
+        codes[k] = static_cast<unsigned char>(convert_pair(scaled(Element::widen(row[k]), scale), 0.0f));
+    }
+}
+
+template <class Element, bool kVectorRoute>
+__device__ __forceinline__ void quantize_row(const typename Element::Storage* x, Index x_stride, unsigned char* codes,
+                                             Index codes_stride, float* scales, Index columns) {
+    // NOTE: 64-bit offsets, because T * stride passes 2^31 elements in tensors that fit one GPU many times over.
+    const Index row = blockIdx.x;
+    const typename Element::Storage* x_row = x + row * x_stride;
+    unsigned char* codes_row = codes + row * codes_stride;
+    const Index whole = kVectorRoute ? columns / kVector * kVector : 0;
+
+    const float amax = block_max(thread_amax<Element>(x_row, whole, columns));
+    const RowScale scale = row_scale(amax);
+    if (threadIdx.x == 0) scales[row] = scale.scale;
+    write_codes<Element>(x_row, codes_row, whole, columns, scale);
+}
+
+#define FP8_QUANTIZE_ROWS(NAME, ELEMENT, VECTOR_ROUTE)                                                            \
+    extern "C" __global__ void __launch_bounds__(kThreads)                                                        \
+        fp8_quantize_rows_##NAME(const ELEMENT::Storage* x, Index x_stride, unsigned char* codes,                 \
+                                 Index codes_stride, float* scales, Index columns) {                              \
+        quantize_row<ELEMENT, VECTOR_ROUTE>(x, x_stride, codes, codes_stride, scales, columns);                   \
+    }
+
+FP8_QUANTIZE_ROWS(bf16_vector, Bf16, true)
+FP8_QUANTIZE_ROWS(bf16_scalar, Bf16, false)
+FP8_QUANTIZE_ROWS(f16_vector, F16, true)
+FP8_QUANTIZE_ROWS(f16_scalar, F16, false)
+FP8_QUANTIZE_ROWS(f32_vector, F32, true)
+FP8_QUANTIZE_ROWS(f32_scalar, F32, false)
