@@ -25,7 +25,6 @@ TYPE_BYTES: Mapping[str, int] = {
     "f16x2": 4,
     "bf16x2": 4,
     "f32": 4,
-    "tf32": 4,
     "f64": 8,
 }
 """Bytes of one element of a fundamental type in memory; ``pred`` has no size and lives in registers only."""
@@ -224,7 +223,7 @@ class Parameter:
         count: elements; 1 for a scalar.
         line: PTX line of the declaration.
         space: ``param``, or ``reg`` for a function's register parameter (its name is then in ``Routine.registers``).
-        pointer_space: of ``.ptr``: ``global``, ``shared``, ``const``, ``local``, empty for generic; None without ``.ptr``.
+        pointer_space: of ``.ptr``: ``global``, ``shared``, ``const``, ``local``, empty for generic; None without it.
         pointer_align: bytes that the pointed-to memory is aligned to; None where nothing is written.
     """
 
