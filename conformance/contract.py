@@ -148,8 +148,11 @@ class Contract:
             raise Refusal(
                 f"shape {case.shape} has dimensions {names}, not {self.dimensions}", hint=f"as {self._example()}"
             )
+        specs = {spec.short: spec for spec in self.tensors(case.shape)}
         for view in case.shape.views:
-            _known("tensor in a view", view.tensor, [spec.short for spec in self.tensors(case.shape)])
+            _known("tensor in a view", view.tensor, specs)
+            if view.pad and len(specs[view.tensor].shape) < 2:
+                raise Refusal(f"shape {case.shape} pads {specs[view.tensor].name}, which has no rows")
         route = self.expected_route(case.shape)
         if case.route != route:
             raise Refusal(

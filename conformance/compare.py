@@ -1,0 +1,125 @@
+"""Comparison by bits: where two tensors differ, how, and in which elements, said so that a person can act on it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileproof.conformance.bits import Raw, describe, is_nan, magnitude, ordinal, steps
+from tileproof.conformance.contract import Mask, TensorSpec
+from tileproof.conformance.finding import Finding, FindingKind, InputClass, Mismatch, Witness
+
+MAP_ROWS = 16
+MAP_COLUMNS = 64
+
+
+def raw_bits(array: NDArray[Any]) -> Raw:
+    """The stored bits of a tensor, as unsigned integers of the element's width."""
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
+
+
+def compare_bits(
+    spec: TensorSpec,
+    expected: Raw,
+    observed: Raw,
+    *,
+    classes: Mapping[str, Mask] | None = None,
+    skip: Mask | None = None,
+) -> Finding | None:
+    """A finding where the bits of one output differ from the expected ones.
+
+    Args:
+        spec: the tensor.
+        expected: its right bits.
+        observed: its bits after the launch, same shape.
+        classes: input classes, as masks of the tensor's shape.
+        skip: elements that another finding covers (never written).
+
+    Returns:
+        None where every element that is not skipped agrees.
+    """
+    differs = expected != observed
+    if skip is not None:
+        differs &= ~skip
+    if not differs.any():
+        return None
+    mismatch = difference(spec, expected, observed, differs, classes or {})
+    how = _manner(spec.format, expected[differs], observed[differs])
+    where = narrowest(differs, classes or {})
+    message = (
+        f"{spec.name}: {mismatch.count} of {mismatch.of} elements differ ({how}; {where}); first at "
+        f"{_place(mismatch.index)}: expected {mismatch.expected}, got {mismatch.observed}"
+    )
+    return Finding(FindingKind.MISMATCH, message, f"mismatch/{spec.name}/{how}/{where}", spec.name, mismatch)
+
+
+def difference(spec: TensorSpec, expected: Raw, observed: Raw, differs: Mask, classes: Mapping[str, Mask]) -> Mismatch:
+    """The evidence for a difference; `differs` has at least one element set."""
+    index = tuple(int(i) for i in np.argwhere(differs)[0])
+    return Mismatch(
+        index=index,
+        count=int(differs.sum()),
+        of=differs.size,
+        expected=describe(spec.format, int(expected[index])),
+        observed=describe(spec.format, int(observed[index])),
+        witnesses=(),
+        largest_step=int(steps(spec.format, expected[differs], observed[differs]).max()),
+        map=draw_map(differs),
+        classes=_count_classes(differs, classes),
+    )
+
+
+def draw_map(differs: Mask) -> tuple[str, ...]:
+    """Rows down, columns across: `.` all agree, `+` some differ, `#` all differ; the first line gives the scale."""
+    plane = differs.reshape(-1, differs.shape[-1]) if differs.ndim > 1 else differs.reshape(-1, 1)
+    down = np.array_split(np.arange(plane.shape[0]), min(MAP_ROWS, plane.shape[0]))
+    across = np.array_split(np.arange(plane.shape[1]), min(MAP_COLUMNS, plane.shape[1]))
+    head = (
+        f"rows 0-{plane.shape[0] - 1} down, columns 0-{plane.shape[1] - 1} across; "
+        f"a mark is {len(down[0])} x {len(across[0])}"
+    )
+    return (head, *("".join(_mark(plane[np.ix_(rows, columns)]) for columns in across) for rows in down))
+
+
+def witness(spec: TensorSpec, values: Raw, index: tuple[int, ...]) -> Witness:
+    """One explaining value, named as `x[2,17]`."""
+    return Witness(f"{spec.name}{_place(index)}", describe(spec.format, int(values[index])))
+
+
+def _mark(block: Mask) -> str:
+    return "#" if block.all() else "+" if block.any() else "."
+
+
+def _place(index: tuple[int, ...]) -> str:
+    return "[" + ",".join(map(str, index)) + "]"
+
+
+def _count_classes(differs: Mask, classes: Mapping[str, Mask]) -> tuple[InputClass, ...]:
+    counted = [InputClass(name, int((differs & mask).sum()), int(mask.sum())) for name, mask in classes.items()]
+    return tuple(sorted((c for c in counted if c.of), key=lambda c: -c.differing / c.of))
+
+
+def narrowest(differs: Mask, classes: Mapping[str, Mask]) -> str:
+    """The smallest class that holds every differing element, in words."""
+    holding = [(int(mask.sum()), name) for name, mask in classes.items() if not (differs & ~mask).any()]
+    if holding and min(holding)[0] < differs.size:
+        return f"only in {min(holding)[1]}"
+    return "everywhere" if differs.all() else "in several classes"
+
+
+def _manner(format_name: str, expected: Raw, observed: Raw) -> str:
+    """One word for how the values moved; coarse on purpose, since it groups findings."""
+    nan_expected, nan_observed = is_nan(format_name, expected), is_nan(format_name, observed)
+    if (nan_observed & ~nan_expected).all():
+        return "NaN instead of a number"
+    if (nan_expected & ~nan_observed).all():
+        return "a number instead of NaN"
+    if (nan_expected & nan_observed).all():
+        return "another NaN"
+    growth = magnitude(format_name, observed) - magnitude(format_name, expected)
+    if not growth.any():
+        return "sign"
+    distance = np.abs(ordinal(format_name, observed) - ordinal(format_name, expected)).max()
+    direction = "toward zero" if (growth <= 0).all() else "away from zero" if (growth >= 0).all() else "both ways"
+    return f"{'one step' if distance == 1 else 'many steps'} {direction}"

@@ -1,0 +1,32 @@
+"""The contracts that this suite knows, by name, and the cases that ids name."""
+
+import difflib
+from collections.abc import Mapping
+from functools import cache
+
+from tileproof.conformance.case import Case, parse_case
+from tileproof.conformance.contract import Contract
+from tileproof.conformance.ninfer_quantize import NINFER_QUANTIZE
+from tileproof.oracle.refusal import Refusal
+
+
+@cache
+def contracts() -> Mapping[str, Contract]:
+    """All contracts by name, in the order in which they run."""
+    return {contract.name: contract for contract in (NINFER_QUANTIZE,)}
+
+
+def contract_of(case: Case) -> Contract:
+    """The contract of a case. Raises: Refusal for an unknown name, with near matches."""
+    known = contracts()
+    if case.contract not in known:
+        near = difflib.get_close_matches(case.contract, known, n=3) or list(known)
+        raise Refusal(f"unknown contract {case.contract!r}", hint="did you mean " + ", ".join(near))
+    return known[case.contract]
+
+
+def find_case(text: str) -> Case:
+    """The case that an id names, with every part known to its contract. Raises: Refusal naming the part."""
+    case = parse_case(text)
+    contract_of(case).check(case)
+    return case

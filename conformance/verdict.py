@@ -1,0 +1,166 @@
+"""From what two launches of one case left in memory to findings.
+
+Both launches see the same elements; outputs start as another poison and the inputs' padding holds other values. So an
+output byte that shows its poison both times was never written, and an output that differs between the two depends on
+something that it must not depend on.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+
+from tileproof.conformance.bits import Raw, describe_byte
+from tileproof.conformance.case import Case
+from tileproof.conformance.compare import compare_bits, difference, narrowest, raw_bits, witness
+from tileproof.conformance.contract import REFUSED, Arrays, Contract, Mask, Role
+from tileproof.conformance.finding import Finding, FindingKind, Mismatch
+from tileproof.conformance.layout import POISONS, Bytes, Layout
+from tileproof.kernels.launcher import Launch
+from tileproof.oracle.refusal import Refusal
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One launch: the image of each tensor's allocation before and after, and what the launcher said."""
+
+    before: Mapping[str, Bytes]
+    after: Mapping[str, Bytes]
+    launch: Launch | None
+    refusal: Refusal | None
+
+    @property
+    def route(self) -> str:
+        """The route that the launcher recorded, or that it refused."""
+        return REFUSED if self.launch is None else self.launch.route
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that a verdict on one case rests on, but for what the device itself reports.
+
+    Args:
+        contract: of the case.
+        case: what ran.
+        values: the inputs, by tensor name.
+        right: the outputs that they must give; empty where the launcher refused.
+        layouts: where each tensor lies in its image.
+        seen: both launches.
+    """
+
+    contract: Contract
+    case: Case
+    values: Arrays
+    right: Arrays
+    layouts: tuple[Layout, ...]
+    seen: tuple[Observation, Observation]
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Route, then inputs and gaps, then each output's elements."""
+        outputs = [layout for layout in self.layouts if layout.spec.role is Role.OUTPUT and self.seen[0].launch]
+        classes = self.contract.classes(self.values, self.right) if outputs else {}
+        return (
+            *self._route(),
+            *chain.from_iterable(self._outside(layout) for layout in self.layouts),
+            *chain.from_iterable(self._elements(layout, classes.get(layout.spec.name, {})) for layout in outputs),
+        )
+
+    def _route(self) -> Iterator[Finding]:
+        taken, refusal = self.seen[0].route, self.seen[0].refusal
+        if taken == self.case.route:
+            return
+        if refusal is not None:
+            yield Finding(FindingKind.REFUSAL, f"refused: {refusal.message}", "refusal/refused")
+        elif self.case.route == REFUSED:
+            yield Finding(FindingKind.REFUSAL, f"accepted (route {taken}); it must be refused", "refusal/accepted")
+        else:
+            message = f"took route {taken}; the contract's rule gives {self.case.route}"
+            yield Finding(FindingKind.ROUTE, message, f"route/{self.case.route}->{taken}")
+
+    def _outside(self, layout: Layout) -> Iterator[Finding]:
+        """Bytes that must be as they were: all of an input, and whatever lies around an output's elements."""
+        name = layout.spec.name
+        for one in self.seen:
+            changed = one.before[name] != one.after[name]
+            if layout.spec.role is Role.OUTPUT:
+                changed &= ~layout.owned()
+            if changed.any():
+                yield _changed_bytes(layout, one, changed)
+                return
+
+    def _elements(self, layout: Layout, classes: Mapping[str, Mask]) -> Iterator[Finding]:
+        """Findings about the elements of one output; an element has at most one."""
+        spec = layout.spec
+        first, second = (layout.elements(one.after[spec.name]) for one in self.seen)
+        expected = raw_bits(self.right[spec.name])
+        unwritten = _shows_poison(layout, first, second)
+        if unwritten.any():
+            where = narrowest(unwritten, classes)
+            evidence = difference(spec, expected, first, unwritten, classes)
+            message = f"{spec.name}: {evidence.count} of {evidence.of} elements never written ({where})"
+            yield Finding(FindingKind.UNWRITTEN, message, f"unwritten/{spec.name}/{where}", spec.name, evidence)
+        mismatch = compare_bits(spec, expected, first, classes=classes, skip=unwritten)
+        if mismatch is not None:
+            yield self._with_witnesses(mismatch)
+        unsettled = compare_bits(spec, expected, second, classes=classes, skip=unwritten | (expected != first))
+        if unsettled is not None:
+            message = f"only with other poison and padding values: {unsettled.message}"
+            yield self._with_witnesses(
+                replace(unsettled, message=message, signature=f"mismatch/{spec.name}/not repeatable")
+            )
+
+    def _with_witnesses(self, finding: Finding) -> Finding:
+        if finding.mismatch is None or finding.tensor is None:
+            return finding
+        known = {**self.values, **self.right}
+        specs = {layout.spec.name: layout.spec for layout in self.layouts}
+        wanted = self.contract.witnesses(finding.tensor, finding.mismatch.index)
+        witnesses = tuple(witness(specs[name], raw_bits(known[name]), index) for name, index in wanted)
+        return replace(finding, mismatch=replace(finding.mismatch, witnesses=witnesses))
+
+
+def _shows_poison(layout: Layout, first: Raw, second: Raw) -> Mask:
+    """Which elements have a byte that holds its poison after both launches."""
+    both = [np.ascontiguousarray(values).view(np.uint8) for values in (first, second)]
+    kept = (both[0] == POISONS[0]) & (both[1] == POISONS[1])
+    return np.asarray(kept.reshape(*layout.spec.shape, layout.spec.dtype.itemsize).any(axis=-1))
+
+
+def _changed_bytes(layout: Layout, one: Observation, changed: Mask) -> Finding:
+    """A finding about bytes that nothing may write; its index counts bytes from the first element."""
+    name = layout.spec.name
+    at = int(np.argmax(changed))
+    evidence = Mismatch(
+        index=(at - layout.lead_bytes,),
+        count=int(changed.sum()),
+        of=changed.size,
+        expected=describe_byte(int(one.before[name][at])),
+        observed=describe_byte(int(one.after[name][at])),
+        witnesses=(),
+        largest_step=0,
+        map=(),
+        classes=(),
+    )
+    region = _region(layout, at)
+    if layout.spec.role is Role.INPUT:
+        kind, what = FindingKind.INPUT_CHANGED, f"input {name} was written"
+    else:
+        kind, what = FindingKind.CANARY, f"{name}: written outside its elements"
+    message = (
+        f"{what}: {evidence.count} bytes changed, the first in {region}, byte {evidence.index[0]} from the first "
+        f"element: {evidence.expected.raw} became {evidence.observed.raw}"
+    )
+    return Finding(kind, message, f"{kind}/{name}/{region}", name, evidence)
+
+
+def _region(layout: Layout, at: int) -> str:
+    """Which part of an image a byte belongs to."""
+    owned = np.flatnonzero(layout.owned())
+    if owned.size == 0:
+        return "an allocation without elements"
+    if at < owned[0]:
+        return "the bytes before the first element"
+    if at > owned[-1]:
+        return "the bytes after the last element"
+    return "the elements" if at in owned else "the gap between rows"
