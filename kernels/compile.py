@@ -26,6 +26,8 @@ VIRTUAL_ROOT = "/tileproof/"
 # kernels write fma where they mean it.
 COMMON_OPTIONS = ("--std=c++17", "--fmad=false", "--generate-line-info")
 
+_HEADER_PACKAGES = {"cuda_fp8.h": "nvidia-cuda-runtime", "crt/host_defines.h": "nvidia-cuda-crt"}
+
 _ARCHITECTURE = re.compile(r"sm_\d+[af]?")
 _COMPILER_VERSION = re.compile(r"Cuda compilation tools, release [\d.]+, V([\d.]+)")
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
@@ -127,11 +129,12 @@ def cuda_include_directories() -> tuple[Path, ...]:
     from cuda import pathfinder
 
     found = pathfinder.find_nvidia_header_directory("cudart")
-    if found is None or not (Path(found) / "cuda_fp8.h").is_file():
-        raise Refusal(
-            "the CUDA headers (cuda_fp8.h and others) are not installed",
-            hint="install the packages nvidia-cuda-runtime and nvidia-cuda-crt, or let CUDA_HOME name a CUDA 13 toolkit",
-        )
+    for header, package in _HEADER_PACKAGES.items():
+        if found is None or not (Path(found) / header).is_file():
+            raise Refusal(
+                f"the CUDA header {header} is not installed",
+                hint=f"install the package {package}, or let CUDA_HOME name a CUDA 13 toolkit",
+            )
     return (Path(found),)
 
 
