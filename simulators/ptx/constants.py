@@ -18,8 +18,8 @@ from tileproof.simulators.ptx.tokens import Cursor, Kind, quote
 MAX_NESTING = 32
 """Deepest nesting of parentheses and signs: far beyond any real expression, far below Python's recursion limit."""
 
-MAX_DIGITS = 64
-"""Longest integer in digits: 64 binary digits."""
+MAX_NUMBER_CHARS = 128
+"""Longest number in characters: 64 binary digits take 67."""
 
 WARP_SIZE = 32
 """Value of the predefined constant ``WARP_SZ`` on every architecture so far (PTX ISA 9.0, section 4.4)."""
@@ -46,20 +46,22 @@ _BASES = {"x": 16, "b": 2}
 @lru_cache(maxsize=1 << 16)
 def _number(text: str) -> Immediate | None:
     """The value of a number token; None if it does not fit."""
+    if len(text) > MAX_NUMBER_CHARS:
+        return None
     prefix = text[:2].lower()
     if prefix == "0f":
         return Immediate(int(text[2:], 16), "f32")
     if prefix == "0d":
         return Immediate(int(text[2:], 16), "f64")
     digits = text.removesuffix("U")
-    if digits.isdigit() and len(digits) <= MAX_DIGITS:
+    if digits.isdigit():
         octal = len(digits) > 1 and digits[0] == "0"
         if octal and ("8" in digits or "9" in digits):
             return None
         return _in_range(int(digits, 8 if octal else 10))
     if base := _BASES.get(prefix[1:]):
-        return _in_range(int(digits[2:], base)) if len(digits) <= MAX_DIGITS + 2 else None
-    return None if digits.isdigit() else _decimal_float(text)
+        return _in_range(int(digits[2:], base))
+    return _decimal_float(text)
 
 
 def _in_range(value: int) -> Immediate | None:
@@ -77,9 +79,9 @@ def read_constant(cursor: Cursor) -> Immediate:
     """A number or constant expression.
 
     Raises:
-        PtxSyntaxError: no number, out of range, an operator that is not modelled, arithmetic on floats, nested too deep.
+        PtxSyntaxError: no number, out of range, operator not modelled, arithmetic on floats, nested too deep.
     """
-    if cursor.token.kind is Kind.NUMBER and cursor.following().text in ",;])}":
+    if cursor.token.kind is Kind.NUMBER and cursor.following.text in ",;])}":
         return _read_number(cursor)
     value = _read_expression(cursor, 0, 0)
     if cursor.token.text in _REFUSED:
@@ -88,13 +90,14 @@ def read_constant(cursor: Cursor) -> Immediate:
 
 
 def read_integer(cursor: Cursor, expected: str, *, low: int, high: int) -> int:
-    """An integer constant from ``low`` to ``high``; ``expected`` names it in the error."""
+    """A plain integer from ``low`` to ``high``, without operators; ``expected`` names it in the error."""
     line = cursor.line
-    if cursor.token.kind not in (Kind.NUMBER, Kind.PUNCTUATION):
+    if cursor.token.kind is not Kind.NUMBER:
         cursor.fail(expected)
-    value = read_constant(cursor)
+    text = cursor.token.text
+    value = _read_number(cursor)
     if value.float_type is not None or not low <= value.bits <= high:
-        raise PtxSyntaxError(f"{expected} must be an integer from {low} to {high}, not {value.bits}", line=line)
+        raise PtxSyntaxError(f"{expected} must be an integer from {low} to {high}, not {quote(text)}", line=line)
     return value.bits
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileproof.simulators.ptx.constants import read_constant, read_integer
+from tileproof.simulators.ptx.constants import read_constant
 from tileproof.simulators.ptx.scopes import SPECIAL_REGISTERS, Scope, undeclared
 from tileproof.simulators.ptx.syntax import (
     Address,
@@ -22,9 +22,6 @@ from tileproof.simulators.ptx.syntax import (
 )
 from tileproof.simulators.ptx.tokens import Cursor, Kind, quote
 
-OFFSET_LOW, OFFSET_HIGH = -(1 << 63), (1 << 64) - 1
-"""Range of the constant in ``[base+constant]``: ptxas 13.0 takes any 64-bit constant."""
-
 
 def read_operand(cursor: Cursor, scope: Scope) -> Operand:
     """Any operand but those of branches and calls."""
@@ -38,7 +35,7 @@ def read_operand(cursor: Cursor, scope: Scope) -> Operand:
         return _read_address(cursor, scope)
     if token.text == "{":
         return _read_vector(cursor, scope)
-    if token.text == "!" and cursor.following().kind is Kind.WORD:
+    if token.text == "!" and cursor.following.kind is Kind.WORD:
         cursor.take()
         return Negated(read_register(cursor, scope, "a predicate after '!'"))
     return read_constant(cursor)
@@ -111,7 +108,11 @@ def _read_symbol(cursor: Cursor, symbol: Symbol) -> Symbol:
 def _read_offset(cursor: Cursor) -> int:
     if not cursor.accept("+"):
         return 0
-    return read_integer(cursor, "the offset in bytes", low=OFFSET_LOW, high=OFFSET_HIGH)
+    line = cursor.line
+    offset = read_constant(cursor)
+    if offset.float_type is not None:
+        raise PtxSyntaxError("the offset of an address is a float", line=line)
+    return offset.bits
 
 
 def _read_pair(cursor: Cursor, scope: Scope, first: Register | Sink) -> Pair:

@@ -21,9 +21,7 @@ TYPE_BYTES: Mapping[str, int] = {
     **{f"{letter}{bits}": bits // 8 for letter in "bus" for bits in (8, 16, 32, 64)},
     "b128": 16,
     "f16": 2,
-    "bf16": 2,
     "f16x2": 4,
-    "bf16x2": 4,
     "f32": 4,
     "f64": 8,
 }

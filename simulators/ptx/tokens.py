@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple, NoReturn
 
@@ -66,52 +67,53 @@ def quote(text: str) -> str:
     return repr(text if len(text) <= MAX_QUOTED_CHARS else text[: MAX_QUOTED_CHARS - 3] + "...")
 
 
-class Cursor:
-    """Reads the tokens of a text one by one; ``token`` is the next one.
+def tokenise(text: str) -> Iterator[Token]:
+    """The tokens of a text, the last of which has the kind END. Reads no further than they are asked for.
 
     Raises:
-        PtxSyntaxError: the text is longer than ``MAX_TEXT_CHARS`` or holds something that is no token.
+        PtxSyntaxError: something in the text is no token.
+    """
+    for match in _TOKEN.finditer(text):
+        group = match.lastindex
+        assert group is not None  # the last group takes any character
+        kind = _KIND_OF_GROUP[group]
+        if kind is None:
+            raise _no_token(text, match[group], match.start(group))
+        yield Token(kind, match[group], match.start(group))
+        if kind is Kind.END:
+            return
+
+
+def _no_token(text: str, found: str, start: int) -> PtxSyntaxError:
+    line = text.count("\n", 0, start) + 1
+    if text.startswith("/*", start):
+        return PtxSyntaxError("the comment '/*' is not closed", line=line, hint="end it with */")
+    if found == '"':
+        return PtxSyntaxError("the string is not closed on its line", line=line)
+    if found[0].isdigit():
+        hint = "floats have 8 hexadecimal digits after 0f or 16 after 0d; only U may follow an integer"
+        return PtxSyntaxError(f"{quote(found)} is not a number", line=line, hint=hint)
+    hints = {
+        "\0": "strip the zero byte that ends a C string",
+        "#": "run the preprocessor before; its lines are not read here",
+    }
+    return PtxSyntaxError(f"{quote(found)} cannot begin a token", line=line, hint=hints.get(found, ""))
+
+
+class Cursor:
+    """Reads the tokens of a text one by one; ``token`` is the next one, ``following`` the one after it.
+
+    Raises:
+        PtxSyntaxError: the text is longer than ``MAX_TEXT_CHARS``, or from any method: something in it is no token.
     """
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_TEXT_CHARS:
             raise PtxSyntaxError(f"the text has {len(text)} characters, the limit is {MAX_TEXT_CHARS}", line=1)
         self._newlines = [match.start() for match in re.finditer("\n", text)]
-        self.tokens = self._tokenise(text)
-        self._index = 0
-        self.token = self.tokens[0]
-
-    def _tokenise(self, text: str) -> list[Token]:
-        tokens: list[Token] = []
-        for match in _TOKEN.finditer(text):
-            group = match.lastindex
-            assert group is not None  # the last group takes any character
-            kind = _KIND_OF_GROUP[group]
-            start = match.start(group)
-            if kind is None:
-                raise self._no_token(text, match.group(group), start)
-            tokens.append(Token(kind, match.group(group), start))
-            if kind is Kind.END:
-                break
-        return tokens
-
-    def _no_token(self, text: str, found: str, start: int) -> PtxSyntaxError:
-        line = bisect_left(self._newlines, start) + 1
-        if text.startswith("/*", start):
-            return PtxSyntaxError("the comment '/*' is not closed", line=line, hint="end it with */")
-        if found == '"':
-            return PtxSyntaxError("the string is not closed on its line", line=line)
-        if found[0].isdigit():
-            return PtxSyntaxError(
-                f"{quote(found)} is not a number",
-                line=line,
-                hint="floats have 8 hexadecimal digits after 0f or 16 after 0d; only U may follow an integer",
-            )
-        hints = {
-            "\0": "strip the zero byte that ends a C string",
-            "#": "run the preprocessor before; its lines are not read here",
-        }
-        return PtxSyntaxError(f"{quote(found)} cannot begin a token", line=line, hint=hints.get(found, ""))
+        self._tokens = tokenise(text)
+        self.token = next(self._tokens)
+        self.following = next(self._tokens, self.token)
 
     def line_of(self, token: Token) -> int:
         """The line of a token, from 1."""
@@ -125,14 +127,9 @@ class Cursor:
     def take(self) -> Token:
         """The next token, moving past it. At the end of the text it stays there."""
         token = self.token
-        if token.kind is not Kind.END:
-            self._index += 1
-            self.token = self.tokens[self._index]
+        self.token = self.following
+        self.following = next(self._tokens, self.following)
         return token
-
-    def following(self) -> Token:
-        """The token after the next one."""
-        return self.tokens[min(self._index + 1, len(self.tokens) - 1)]
 
     def accept(self, text: str) -> bool:
         """Whether the next token is this text; if so, moves past it."""
