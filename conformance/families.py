@@ -71,7 +71,7 @@ def _ties(rows: int, columns: int, dtype: np.dtype[Any], random: np.random.Gener
 
 def _subnormals(rows: int, columns: int, dtype: np.dtype[Any], random: np.random.Generator) -> Array:
     """Even rows: around the subnormal codes, in eighths of their spacing. Odd rows: subnormals of the source type."""
-    targets = np.arange(-80, 81) * 2.0**-12
+    targets = np.arange(-80.0, 81.0).astype(np.float64) * 2.0**-12
     amax = _pinned_amax(rows, dtype, random)
     record = source_format(dtype)
     amax[1::2] = LARGEST * 2.0 ** (record.min_exponent + 6)
