@@ -1,11 +1,12 @@
 """Memories of the CPU device: bytes, and for every byte which of its bits nothing ever wrote.
 
 `Space` is what the engine sees: typed loads and stores at vectors of addresses, one address a lane. Global memory is a
-set of allocations at 64-bit addresses that never repeat, so that a stale address stays recognisable after `free`. Shared, local,
-parameter and constant memory are windows: one equal piece for each owner (a block, a lane, or the whole launch).
+set of allocations at 64-bit addresses that never repeat, so that a stale address stays recognisable after `free`.
+Shared, local, parameter and constant memory are windows: one equal piece for each owner (a block, a lane, or the whole
+launch).
 
-Example: with an allocation of 6 bytes at 0x7000_0000_0000 a 4-byte load at 0x7000_0000_0004 is out of bounds (it ends at
-+8), although the host array behind it is padded; a 2-byte load there is fine.
+Example: with an allocation of 6 bytes at 0x7000_0000_0000 a 4-byte load at 0x7000_0000_0004 is out of bounds (it ends
+at +8), although the host array behind it is padded; a 2-byte load there is fine.
 """
 
 import bisect

@@ -1,0 +1,161 @@
+"""The decoded form of one kernel: what both engines execute.
+
+Every operand is a *slot*, an index into the register file. Registers come first; constants (immediates and addresses,
+filled before the launch) and special registers (filled per lane at the start of a block) follow. So
+`add.s32 %r1, %r2, 5` is `Step(ARITHMETIC, destinations=(slot of %r1,), sources=(slot of %r2, slot of 5))`, and an engine
+never asks what kind an operand is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from tileproof.simulators.ptx.findings import Where
+from tileproof.simulators.ptx.operation import Operation
+from tileproof.simulators.ptx.syntax import Parameter, Variable
+
+SINK = -1
+NO_GUARD = -1
+
+
+class Kind(Enum):
+    """What an engine does for a step."""
+
+    ARITHMETIC = "arithmetic"
+    PACK = "pack"
+    UNPACK = "unpack"
+    LOAD = "load"
+    STORE = "store"
+    ATOMIC = "atomic"
+    SHUFFLE = "shuffle"
+    VOTE = "vote"
+    ACTIVE_MASK = "active mask"
+    BARRIER = "barrier"
+    WARP_BARRIER = "warp barrier"
+    BRANCH = "branch"
+    EXIT = "exit"
+    NOTHING = "nothing"
+
+
+class StateSpace(Enum):
+    """Where a memory instruction goes. GENERIC is decided by each address (PTX ISA, "Generic Addressing")."""
+
+    GENERIC = "generic"
+    GLOBAL = "global"
+    SHARED = "shared"
+    LOCAL = "local"
+    CONST = "const"
+    PARAM = "param"
+
+
+class ShuffleMode(Enum):
+    """How `shfl.sync` finds the source lane."""
+
+    UP = "up"
+    DOWN = "down"
+    BUTTERFLY = "bfly"
+    INDEX = "idx"
+
+
+class VoteMode(Enum):
+    """What `vote.sync` returns."""
+
+    ALL = "all"
+    ANY = "any"
+    UNIFORM = "uni"
+    BALLOT = "ballot"
+
+
+@dataclass(frozen=True)
+class Access:
+    """The form of a load, store or atomic.
+
+    Attributes:
+        space: where the address points.
+        size: bytes of one element.
+        signed: a load sign-extends into a wider register.
+        offset: byte offset added to the address register.
+        strong: `.volatile`, `.relaxed`, `.acquire`, `.release` and atomics (PTX ISA, "Memory Consistency Model").
+    """
+
+    space: StateSpace
+    size: int
+    signed: bool
+    offset: int
+    strong: bool
+
+
+@dataclass(frozen=True)
+class Step:
+    """One decoded instruction.
+
+    Attributes:
+        kind: which handler executes it.
+        opcode: as written, for messages.
+        where: PTX and CUDA line.
+        destinations: slots, SINK for a thrown-away result.
+        sources: slots.
+        guard: predicate slot or NO_GUARD.
+        guard_negated: execute where the predicate is false.
+        target: step index of a branch.
+        operation: for ARITHMETIC, and the combining step of ATOMIC.
+        access: for LOAD, STORE, ATOMIC.
+        mode: for SHUFFLE and VOTE.
+        element_bits: for PACK and UNPACK.
+        narrow: for each source, the operand type's bits where the register is wider, else 0.
+        sign_from: for each destination, the bits to sign-extend from where a signed result goes to a wider register.
+    """
+
+    kind: Kind
+    opcode: str
+    where: Where
+    destinations: tuple[int, ...] = ()
+    sources: tuple[int, ...] = ()
+    guard: int = NO_GUARD
+    guard_negated: bool = False
+    target: int = -1
+    operation: Operation | None = None
+    access: Access | None = None
+    mode: ShuffleMode | VoteMode | None = None
+    element_bits: int = 0
+    narrow: tuple[int, ...] = ()
+    sign_from: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """One kernel, decoded.
+
+    Attributes:
+        name: entry name.
+        steps: in PTX order.
+        slot_bits: register width of every slot, in bits; 1 for predicates.
+        constants: slot to raw bits.
+        specials: slot to the name of a special register.
+        parameters: in order, with their byte offsets in the parameter area.
+        parameter_offsets: byte offset of each parameter.
+        parameter_bytes: size of the parameter area.
+        shared_bytes: static shared memory; dynamic shared memory follows it.
+        dynamic_alignment: bytes that the dynamic part is aligned to.
+        local_bytes: local memory of one lane.
+        constant_image: module `.const` variables, laid out.
+        globals_used: module `.global` variables by constant slot: the device fills in their addresses.
+        thread_limit: `.maxntid` or `.reqntid`, or None; `thread_exact` says which.
+        thread_exact: the block must have exactly `thread_limit`.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+    slot_bits: tuple[int, ...]
+    constants: Mapping[int, int]
+    specials: Mapping[int, str]
+    parameters: tuple[Parameter, ...]
+    parameter_offsets: tuple[int, ...]
+    parameter_bytes: int
+    shared_bytes: int
+    dynamic_alignment: int
+    local_bytes: int
+    constant_image: bytes
+    globals_used: Mapping[int, tuple[Variable, int]]
+    thread_limit: tuple[int, int, int] | None
+    thread_exact: bool
