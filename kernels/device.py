@@ -5,7 +5,7 @@ These are protocols: a device satisfies them by its shape alone, so that kernels
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,8 +160,13 @@ class Device(Protocol):
     def free(self, buffer: Any) -> None:
         """Give a buffer of this device back."""
 
-    def owns(self, buffer: Any) -> bool:
-        """Whether `buffer` lives on this device."""
-
     def load(self, module: CompiledModule) -> Mapping[str, Function]:
         """The module's kernels by name."""
+
+
+@runtime_checkable
+class KnowsItsBuffers(Protocol):
+    """A device that can tell its own buffers from another device's; a launcher then refuses strangers."""
+
+    def owns(self, buffer: Any) -> bool:
+        """Whether `buffer` lives on this device."""

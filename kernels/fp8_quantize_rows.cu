@@ -108,7 +108,8 @@ __device__ __forceinline__ float block_max(float value) {
     return maximum;
 }
 
-// NOTE: below amax = 448 / 2^128 (about 1.3e-36) the inverse is infinite and each non-zero element saturates.
+// NOTE: the formula as it stands is the contract for tiny rows, too. Up to amax = 448 / 2^128 (about 1.3e-36) the inverse
+// is infinite: non-zero elements saturate, zeros become NaN. Up to amax = 448 / 2^150 the scale itself rounds to zero.
 __device__ __forceinline__ RowScale row_scale(float amax) {
     const float scale = amax > 0.0f ? __fdiv_rn(amax, kLargestE4m3) : 0.0f;
     const float inverse = scale > 0.0f ? __fdiv_rn(1.0f, scale) : 0.0f;
@@ -151,7 +152,7 @@ __device__ __forceinline__ void write_codes(const typename Element::Storage* row
 template <class Element, bool kVectorRoute>
 __device__ __forceinline__ void quantize_row(const typename Element::Storage* x, Index x_stride, unsigned char* codes,
                                              Index codes_stride, float* scales, Index columns) {
-    // NOTE: 64-bit offsets, because T * stride passes 2^31 elements in tensors that fit one GPU many times over.
+    // NOTE: 64-bit offsets, because T * stride passes 2^31 elements in tensors that fit one GPU.
     const Index row = blockIdx.x;
     const typename Element::Storage* x_row = x + row * x_stride;
     unsigned char* codes_row = codes + row * codes_stride;

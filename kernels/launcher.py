@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tileproof.kernels.compile import compile_source
-from tileproof.kernels.device import Argument, Device, Extent3, Report
+from tileproof.kernels.device import Argument, Device, Extent3, KnowsItsBuffers, Report
 from tileproof.kernels.tensor import Tensor, contiguous_strides
 from tileproof.oracle.refusal import Refusal
 
@@ -229,7 +229,7 @@ def _check_layout(rule: TensorRule, tensor: Tensor) -> None:
 
 
 def _check_place(device: Device, rule: TensorRule, tensor: Tensor) -> None:
-    if not device.owns(tensor.buffer):
+    if isinstance(device, KnowsItsBuffers) and not device.owns(tensor.buffer):
         raise Refusal(f"{rule.name} lies on another device than {device.name}", hint=f"upload it to {device.name}")
     end = tensor.offset_bytes + tensor.span_bytes
     if tensor.offset_bytes < 0 or end > tensor.buffer.nbytes:

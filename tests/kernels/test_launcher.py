@@ -12,7 +12,16 @@ import pytest
 
 from tileproof.kernels import fp8_quantize_rows
 from tileproof.kernels.compile import CompiledModule
-from tileproof.kernels.device import Argument, Array, Buffer, Device, DeviceError, DeviceFinding, Extent3
+from tileproof.kernels.device import (
+    Argument,
+    Array,
+    Buffer,
+    Device,
+    DeviceError,
+    DeviceFinding,
+    Extent3,
+    KnowsItsBuffers,
+)
 from tileproof.kernels.fp8_quantize_rows import QuantizeRows, select_route
 from tileproof.kernels.launcher import MAX_GRID, Dimension, Kernel, Layout, Role, TensorRule, check_tensors, is_aligned
 from tileproof.kernels.tensor import Tensor, contiguous_strides
@@ -92,6 +101,7 @@ class FakeDevice:
 
 _DEVICE_PROTOCOL: type[Device] = FakeDevice  # the fakes are held to the protocols by the type checker
 _BUFFER_PROTOCOL: type[Buffer] = FakeBuffer
+_OWNER_PROTOCOL: type[KnowsItsBuffers] = FakeDevice
 
 
 @pytest.fixture
