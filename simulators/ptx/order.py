@@ -2,9 +2,9 @@
 
 An access has the epoch (lane, s): its lane, and its warp's interval s, which grows with every synchronisation of the
 whole warp that orders memory. Each warp knows a vector clock, one bound for each warp of its block; an earlier access
-of lane l in warp w at interval s is ordered before the present one if it is of the same lane, or if s is below the bound
-that the present warp knows for w. `bar.sync` gives its participants the union of their clocks; `bar.warp.sync` over a
-whole warp opens the warp's next interval; shuffles and votes order nothing.
+of lane l in warp w at interval s is ordered before the present one if it is of the same lane, or if s is below the
+bound that the present warp knows for w. `bar.sync` gives its participants the union of their clocks; `bar.warp.sync`
+over a whole warp opens the warp's next interval; shuffles and votes order nothing.
 
 Example: warp 0 writes s[0] in interval 0, warp 1 reads it with no barrier between: warp 1's bound for warp 0 is 0, and
 0 < 0 is false, so this is a race. After one `bar.sync` the bound is 1 and the read is ordered.

@@ -2,8 +2,8 @@
 
 Every operand is a *slot*, an index into the register file. Registers come first; constants (immediates and addresses,
 filled before the launch) and special registers (filled per lane at the start of a block) follow. So
-`add.s32 %r1, %r2, 5` is `Step(ARITHMETIC, destinations=(slot of %r1,), sources=(slot of %r2, slot of 5))`, and an engine
-never asks what kind an operand is.
+`add.s32 %r1, %r2, 5` is `Step(ARITHMETIC, destinations=(slot of %r1,), sources=(slot of %r2, slot of 5))`, and an
+engine never asks what kind an operand is.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Who runs next. A turn is a group of lanes at one instruction, and how far it may go.
 
-`Friendly` runs all resident warps in lock step, the rearmost instruction first, so that diverged lanes meet again at the
-first common instruction. `Adversarial` draws a warp, one of its diverged groups and a number of steps by seed. Both are
-fair: a group that spins gives way.
+`Friendly` runs all resident warps in lock step, the rearmost instruction first, so that diverged lanes meet again at
+the first common instruction. `Adversarial` draws a warp, one of its diverged groups and a number of steps by seed. Both
+are fair: a group that spins gives way.
 """
 
 from dataclasses import dataclass
