@@ -44,5 +44,5 @@ def test_a_missing_or_old_driver_is_refused_with_its_version(
 @pytest.mark.parametrize("argument", [7, 0.5, True, None, "x", [1]])
 def test_an_argument_of_unknown_width_is_refused_before_the_launch(argument: Argument) -> None:
     function = CupyFunction("f", None, CupyDevice.__new__(CupyDevice))
-    with pytest.raises(Refusal, match="argument 1 of f is .* whose width is unknown"):
+    with pytest.raises(Refusal, match=r"argument 1 of f is .* whose width is unknown"):
         function.launch(grid=(1, 1, 1), block=(1, 1, 1), args=(np.int32(1), argument))
