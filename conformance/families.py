@@ -92,28 +92,34 @@ def _top_binade(rows: int, columns: int, dtype: np.dtype[Any], random: np.random
     return _aimed(targets, steps, amax, columns, dtype, random)
 
 
+SPECIAL_ROW_KINDS = 5
+"""Rows that the specials need to reach all of their kinds."""
+
+
 def _specials(rows: int, columns: int, dtype: np.dtype[Any], random: np.random.Generator) -> Array:
-    """Rows with NaN of several payloads and signs, with infinities, with zeros of both signs, and all of them."""
+    """Rows with NaN of several payloads and signs, with infinities, with zeros of both signs, mixed, of NaN only."""
     values = _on_grid(rows, columns, dtype, random)
     nan, infinity, zero = (_special_values(dtype, kind) for kind in ("nan", "infinity", "zero"))
-    palettes = (nan, np.concatenate([nan, infinity, zero]), infinity, zero)
-    chance = (0.1, 0.3, 0.02, 0.5)
-    first = random.integers(len(palettes))
+    palettes = (nan, infinity, zero, np.concatenate([nan, infinity, zero]), nan)
+    shares = (0.1, 0.02, 0.5, 0.3, 1.0)
+    first = random.integers(SPECIAL_ROW_KINDS)
     for row in range(rows):
-        palette = palettes[(first + row) % len(palettes)]
-        hit = random.random(columns) < chance[(first + row) % len(palettes)]
+        kind = (first + row) % SPECIAL_ROW_KINDS
+        hit = random.random(columns) < shares[kind]
         hit[random.integers(columns)] = True
-        values[row, hit] = random.choice(palette, int(hit.sum()))
-    if rows > len(palettes):
-        values[-1] = random.choice(nan, columns)
+        values[row, hit] = random.choice(palettes[kind], int(hit.sum()))
     return values
+
+
+ZERO_ROW_KINDS = 4
+"""Rows that the zero rows need to reach all of their kinds."""
 
 
 def _zero_rows(rows: int, columns: int, dtype: np.dtype[Any], random: np.random.Generator) -> Array:
     """Rows of +0, of -0, of both, and an ordinary row between them."""
     values = _on_grid(rows, columns, dtype, random)
     signs = np.stack([np.zeros(columns), np.full(columns, -0.0), random.choice([0.0, -0.0], columns)]).astype(dtype)
-    kind = (np.arange(rows) + random.integers(4)) % 4
+    kind = (np.arange(rows) + random.integers(ZERO_ROW_KINDS)) % ZERO_ROW_KINDS
     values[kind < 3] = signs[kind[kind < 3]]
     return values
 
