@@ -1,0 +1,221 @@
+"""The command line: `tileproof check | list | replay | env`, also `python -m tileproof.conformance`.
+
+Exit codes: 0 all agree, 1 a finding, 2 usage, configuration or internal error. Data goes to stdout; progress, `error:`
+and `hint:` lines go to stderr.
+"""
+
+import os
+import sys
+import traceback as tracebacks
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tileproof.conformance.console import Console, open_console
+from tileproof.conformance.contract import Tier
+from tileproof.conformance.crash import DEFAULT_FOLDER, CrashFolder
+from tileproof.conformance.environment import capture, describe
+from tileproof.conformance.events import Event, EventFile, RunFinished
+from tileproof.conformance.faults import fault as find_fault
+from tileproof.conformance.faults import faults
+from tileproof.conformance.input_file import InputFile, read_input
+from tileproof.conformance.records import to_json
+from tileproof.conformance.replay import Replay, replay
+from tileproof.conformance.selection import cases_for_file, select
+from tileproof.conformance.session import Plan, Session, runners_for
+from tileproof.conformance.tally import ERROR
+from tileproof.conformance.target import Coordinates, Schedule, Target, parse_targets
+from tileproof.conformance.worker import CASE_DEADLINE_S
+from tileproof.oracle.refusal import Refusal
+
+app = typer.Typer(
+    name="tileproof",
+    help="Prove a quantised GPU kernel right to the bit, on a CPU and on the GPU.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+MAX_SKIPPED_SHOWN = 10
+
+_Selectors = Annotated[list[str] | None, typer.Argument(metavar="[SELECTOR]...", help="Exact case ids or globs.")]
+_CrashDir = Annotated[Path, typer.Option(help="Folder of crash files.", metavar="DIR")]
+_Deadline = Annotated[float, typer.Option(help="Seconds that a case may take on the GPU.", min=0.1)]
+
+
+@app.callback()
+def common(
+    traceback: Annotated[bool, typer.Option("--traceback", help="Show where an internal error arose.")] = False,
+) -> None:
+    """Options before the command."""  # --traceback is read by main(), which also sees what typer itself raises
+
+
+@app.command()
+def check(
+    selectors: _Selectors = None,
+    target: Annotated[str, typer.Option(help="sim, gpu, or sim,gpu to run both and compare them.")] = "sim",
+    tier: Annotated[Tier | None, typer.Option(help="Which cases; smoke unless selectors are given.")] = None,
+    fault: Annotated[str | None, typer.Option(metavar="NAME", help="Put in a deliberate defect.")] = None,
+    input: Annotated[
+        str | None, typer.Option(metavar="FILE[:NAME]", help="Your own tensors: .npy, .npz, .safetensors.")
+    ] = None,
+    schedule: Annotated[
+        Schedule, typer.Option(help="How the simulator orders what may be reordered.")
+    ] = Schedule.ADVERSARIAL,
+    seed: Annotated[int, typer.Option(help="Seed of the simulator's schedule.", min=0)] = 0,
+    arch: Annotated[str, typer.Option(help="Architecture to compile for and to simulate.")] = "sm_90a",
+    events: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every event here, as NDJSON.")] = None,
+    crash_dir: _CrashDir = DEFAULT_FOLDER,
+    deadline: _Deadline = CASE_DEADLINE_S,
+    require_device: Annotated[
+        bool, typer.Option("--require-device", help="A target that cannot run is an error.")
+    ] = False,
+    first_failure: Annotated[bool, typer.Option("--first-failure", help="Stop after the first failing case.")] = False,
+) -> None:
+    """Run cases and say whether oracle, simulator and GPU agree."""
+    coordinates = tuple(Coordinates(name, arch, schedule, seed) for name in parse_targets(target))
+    chosen = find_fault(fault) if fault is not None else None
+    if input is not None:
+        file = read_input(input)
+        given = cases_for_file(file, selectors or ())
+        _say_skipped(file)
+    else:
+        given = {}
+    plan = Plan(
+        cases=tuple(given) or select(selectors or (), tier, contract=chosen.contract if chosen else None),
+        coordinates=coordinates,
+        tier="file" if given else "selected" if selectors else str(tier or Tier.SMOKE),
+        fault=fault,
+        given=given,
+        first_failure=first_failure,
+        require_device=require_device,
+    )
+    session = Session(plan, CrashFolder(crash_dir), runners_for(coordinates, deadline_s=deadline))
+    raise typer.Exit(_follow(session, Console(chosen), events))
+
+
+@app.command("list")
+def list_(
+    selectors: _Selectors = None,
+    tier: Annotated[Tier | None, typer.Option(help="Only cases of this tier.")] = None,
+    show_faults: Annotated[
+        bool, typer.Option("--faults", help="List the faults instead, as `list faults` does.")
+    ] = False,
+) -> None:
+    """List case ids with tier and route, or the faults."""
+    if show_faults or selectors == ["faults"]:
+        for fault in faults().values():
+            _say(
+                f"{fault.name}\t{fault.contract}\t{', '.join(sorted(fault.expected))}\t{fault.what} ({fault.precedent})"
+            )
+        return
+    smoke = set(select((), Tier.SMOKE))
+    for case in select(selectors or ("*",), tier):
+        _say(f"{case}\t{Tier.SMOKE if case in smoke else Tier.FULL}\t{case.route}")
+
+
+@app.command("replay")
+def replay_(
+    crashes: Annotated[list[str], typer.Argument(metavar="CRASH...", help="Short ids or paths of crash files.")],
+    target: Annotated[Target | None, typer.Option(help="Run there instead of where the case ran.")] = None,
+    crash_dir: _CrashDir = DEFAULT_FOLDER,
+    deadline: _Deadline = CASE_DEADLINE_S,
+) -> None:
+    """Run the cases of crash files again, from the input bits they hold."""
+    folder = CrashFolder(crash_dir)
+    paths = [folder.find(name) for name in crashes]
+    runners = runners_for([Coordinates(name) for name in Target], deadline_s=deadline)
+    with ExitStack() as stack:
+        for runner in runners.values():
+            stack.callback(runner.close)
+        replays = [replay(path, runners, target=target) for path in paths]
+    for one in replays:
+        _say_replay(one)
+    raise typer.Exit(max(one.outcome.exit_code for one in replays))
+
+
+@app.command()
+def env() -> None:
+    """Print the environment that runs and crash files record."""
+    _say(describe(to_json(capture())))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code.
+
+    Args:
+        arguments: without the program's name; those of the process where None.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        app(given, prog_name="tileproof")
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) and leaving.code <= ERROR else ERROR
+    except Refusal as refusal:
+        _complain(refusal.message, refusal.hint)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python complains once more when it flushes at exit
+    except Exception as error:
+        if "--traceback" in given:
+            tracebacks.print_exc()
+        hint = f"`tileproof --traceback {' '.join(given)}` shows where" if "--traceback" not in given else ""
+        _complain(f"internal: {type(error).__name__}: {error}", hint)
+    return ERROR
+
+
+def _follow(session: Session, console: Console, path: Path | None) -> int:
+    """Run the session and pass its events on; the exit code is the last event's."""
+    with ExitStack() as stack:
+        stack.enter_context(closing(session))
+        readers: list[Console | EventFile] = [console]
+        if path is not None:
+            readers.append(stack.enter_context(EventFile(path)))
+        try:
+            return _publish(session.events(), readers)
+        except KeyboardInterrupt:
+            return _publish(session.interrupted(), readers)
+    raise AssertionError("a session ends with RunFinished")
+
+
+def _publish(events: Iterator[Event], readers: Sequence[Console | EventFile]) -> int:
+    code = ERROR
+    for event in events:
+        for reader in readers:
+            reader.receive(event)
+        if isinstance(event, RunFinished):
+            code = event.exit_code
+    return code
+
+
+def _say_replay(one: Replay) -> None:
+    case = f"  {one.record.case}" if one.record else ""
+    _say(f"{one.outcome}  {one.path.stem}{case}")
+    if one.reason:
+        _say(f"      {one.reason}")
+    if one.findings and one.record and one.record.findings:
+        _say("      as recorded" if one.same_signature else "      but not as recorded")
+    for finding in one.findings:
+        _say(f"      {finding.kind}: {finding.message}")
+
+
+def _say_skipped(file: InputFile) -> None:
+    for skipped in file.skipped[:MAX_SKIPPED_SHOWN]:
+        sys.stderr.write(f"skipped {skipped.name}: {skipped.reason}\n")
+    left = len(file.skipped) - MAX_SKIPPED_SHOWN
+    if left > 0:
+        sys.stderr.write(f"skipped {left} more\n")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
+def _complain(message: str, hint: str) -> None:
+    console = open_console(sys.stderr)
+    console.print(f"error: {message}", style="bold red")
+    if hint:
+        console.print(f"hint: {hint}")

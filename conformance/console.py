@@ -1,0 +1,241 @@
+"""The console: a reader of events. Data goes to stdout, progress to stderr.
+
+Progress moves only on a terminal, which the stream itself says (`isatty`), not an environment variable about colour;
+elsewhere it is a plain line now and then. Colour follows NO_COLOR and FORCE_COLOR and carries no meaning of its own.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterable
+from typing import TextIO
+
+from rich.console import Console as RichConsole
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from tileproof.conformance.events import (
+    CaseErrored,
+    CaseFinished,
+    CaseNotRun,
+    CaseStarted,
+    Event,
+    FindingFound,
+    RouteCount,
+    RunFinished,
+    RunStarted,
+    TargetCount,
+    TargetUnavailable,
+)
+from tileproof.conformance.failure import Failure, describe_failure, gather
+from tileproof.conformance.faults import Fault
+from tileproof.conformance.finding import FindingKind
+from tileproof.conformance.target import Coordinates, Target
+
+MAX_FAILURES = 20
+PLAIN_INTERVAL_S = 5.0
+"""Seconds between two lines of progress where there is no terminal."""
+
+_STYLES = {"FAIL": "bold red", "ERROR": "bold red", "Reproduce": "bold", "passed": "green"}
+
+
+def open_console(stream: TextIO) -> RichConsole:
+    """A rich console on one stream that never wraps, guesses or moves the cursor off a terminal."""
+    terminal = stream.isatty()
+    colour = "NO_COLOR" not in os.environ and (terminal or "FORCE_COLOR" in os.environ)
+    return RichConsole(
+        file=stream,
+        force_terminal=terminal,
+        color_system="standard" if colour else None,
+        no_color=not colour,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=True,
+    )
+
+
+class Console:
+    """Shows a run.
+
+    Args:
+        fault: the deliberate defect that is in, if one is; the run then shows whether it was caught.
+        out: for data: failures and the summary.
+        err: for progress.
+    """
+
+    def __init__(self, fault: Fault | None = None, *, out: TextIO | None = None, err: TextIO | None = None) -> None:
+        self._fault = fault
+        self._out = open_console(out or sys.stdout)
+        err = err or sys.stderr
+        self._progress: _Progress = _Bar(err) if err.isatty() else _Lines(err)
+        self._findings: list[FindingFound] = []
+        self._errors: list[CaseErrored] = []
+        self._places: tuple[Coordinates, ...] = ()
+        self._reasons: list[TargetUnavailable] = []
+
+    def receive(self, event: Event) -> None:
+        """Show one event, or keep it for the end."""
+        match event:
+            case RunStarted():
+                self._places = event.targets
+                self._progress.start(event.cases * len(event.targets))
+                self._print(_header(event, self._fault))
+            case TargetUnavailable():
+                self._reasons.append(event)
+            case CaseStarted():
+                self._progress.case(event.case)
+            case FindingFound():
+                self._findings.append(event)
+            case CaseFinished():
+                self._progress.step(failed=not event.passed)
+            case CaseErrored():
+                self._errors.append(event)
+                self._progress.step(failed=True)
+            case CaseNotRun():
+                self._progress.step(failed=False)
+            case RunFinished():
+                self._progress.stop()
+                self._finish(event)
+            case _:
+                pass
+
+    def _finish(self, event: RunFinished) -> None:
+        failures = gather(self._findings)
+        for failure in failures[:MAX_FAILURES]:
+            self._print(["", *describe_failure(failure, self._places)])
+        self._print(_cut(failures))
+        self._print(_error_lines(self._errors))
+        self._print(["", *_summary(event, self._places, self._reasons)])
+        if self._fault is not None:
+            self._print(_caught(self._fault, {found.finding.kind for found in self._findings}))
+
+    def _print(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._out.print(Text(line, style=_style(line)))
+
+
+class _Progress:
+    """What progress is told."""
+
+    def start(self, total: int) -> None:
+        """The run begins; `total` cases, each target counted."""
+
+    def case(self, name: str) -> None:
+        """A case begins."""
+
+    def step(self, *, failed: bool) -> None:
+        """A case ended."""
+
+    def stop(self) -> None:
+        """The run ended."""
+
+
+class _Bar(_Progress):
+    """A bar that moves, for terminals; it leaves nothing behind."""
+
+    def __init__(self, stream: TextIO) -> None:
+        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[failed]}"))
+        self._bar = Progress(*columns, TextColumn("{task.description}"), console=open_console(stream), transient=True)
+        self._failed = 0
+
+    def start(self, total: int) -> None:
+        self._task = self._bar.add_task("", total=total, failed="")
+        self._bar.start()
+
+    def case(self, name: str) -> None:
+        self._bar.update(self._task, description=name)
+
+    def step(self, *, failed: bool) -> None:
+        self._failed += failed
+        self._bar.update(self._task, advance=1, failed=f"{self._failed} failed" if self._failed else "")
+
+    def stop(self) -> None:
+        self._bar.stop()
+
+
+class _Lines(_Progress):
+    """A plain line every few seconds, for logs."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._done = self._failed = self._total = 0
+        self._next = time.monotonic() + PLAIN_INTERVAL_S
+
+    def start(self, total: int) -> None:
+        self._total = total
+
+    def step(self, *, failed: bool) -> None:
+        self._done += 1
+        self._failed += failed
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + PLAIN_INTERVAL_S
+            self._stream.write(f"{self._done} of {self._total} done, {self._failed} failed\n")
+            self._stream.flush()
+
+
+def _header(event: RunStarted, fault: Fault | None) -> list[str]:
+    lines = [f"tileproof {event.environment.tileproof}: {event.cases} cases ({event.tier}) on {_places(event.targets)}"]
+    if fault is not None:
+        lines += [f"fault {fault.name}: {fault.what}", f"      precedent: {fault.precedent}"]
+    return lines
+
+
+def _caught(fault: Fault, found: set[FindingKind]) -> list[str]:
+    expected = ", ".join(sorted(fault.expected))
+    if not found:
+        return [f"fault {fault.name} was NOT caught by these cases; expected {expected}"]
+    verdict = "caught" if fault.caught(found) else "found, but not as expected"
+    possible = f", possible {', '.join(sorted(fault.possible))}" if fault.possible else ""
+    return [f"fault {fault.name} {verdict}: found {', '.join(sorted(found))}; expected {expected}{possible}"]
+
+
+def _places(places: Iterable[Coordinates]) -> str:
+    return " and ".join(map(str, places))
+
+
+def _cut(failures: tuple[Failure, ...]) -> list[str]:
+    left = len(failures) - MAX_FAILURES
+    return ["", f"{left} more failures are not shown; --events FILE holds all findings"] if left > 0 else []
+
+
+def _error_lines(errors: list[CaseErrored]) -> list[str]:
+    by_message: dict[str, list[CaseErrored]] = {}
+    for error in errors:
+        by_message.setdefault(error.message, []).append(error)
+    lines = []
+    for message, members in list(by_message.items())[:MAX_FAILURES]:
+        lines += ["", f"ERROR {message}", f"      case   {members[0].case} on {members[0].target}"]
+        if len(members) > 1:
+            lines.append(f"      {len(members)} cases end so; this is the first")
+        if members[0].crash:
+            lines.append(f"      Reproduce with:  tileproof replay {members[0].crash}")
+    return lines
+
+
+def _summary(event: RunFinished, places: tuple[Coordinates, ...], reasons: list[TargetUnavailable]) -> list[str]:
+    lines = [_count_line(count) for count in event.counts]
+    lines += [f"{reason.target}: {reason.reason}" for reason in reasons]
+    lines += [line for place in places for line in _route_lines(event.routes, place.target)]
+    if event.compared:
+        lines.append(f"outputs of the targets: {event.compared} compared, {event.differing} differ")
+    lines.append(f"{event.seconds:.1f} s on {_places(places)}" + ("; interrupted" if event.interrupted else ""))
+    return lines
+
+
+def _count_line(count: TargetCount) -> str:
+    errors = f", {count.errors} without a verdict" if count.errors else ""
+    return f"{count.target}: {count.passed} passed, {count.failed} failed, {count.not_run} not run{errors}"
+
+
+def _route_lines(routes: tuple[RouteCount, ...], target: Target) -> list[str]:
+    taken: dict[str, list[str]] = {}
+    for route in routes:
+        if route.target is target:
+            taken.setdefault(route.kernel, []).append(f"{route.route} {route.cases}")
+    return [f"{target}: routes of {kernel}: {', '.join(counts)}" for kernel, counts in taken.items()]
+
+
+def _style(line: str) -> str:
+    first = line.split(" ", 1)[0] if line[:1].strip() else line.strip().split(" ", 1)[0]
+    return _STYLES.get(first, "")

@@ -1,0 +1,233 @@
+"""What happens in a run, as typed events, and the NDJSON file that holds all of them.
+
+The session emits events and knows no reader; console, event file and later JUnit or HTML are readers and know no
+session. One line of the file is one event: an object whose field "event" names the type, in kebab case.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tileproof.conformance.environment import Environment
+from tileproof.conformance.finding import Finding
+from tileproof.conformance.records import from_json, parse_json, to_json
+from tileproof.conformance.target import Coordinates, Target
+from tileproof.oracle.refusal import Refusal
+
+MAX_LINE_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """The first event: what will be run.
+
+    Args:
+        tier: name of the tier, or "selected" where selectors or a file chose the cases.
+        cases: how many; each runs once on each target.
+        targets: run coordinates of each target.
+        fault: the deliberate defect that is in the kernel or the model, if one is.
+    """
+
+    tier: str
+    cases: int
+    targets: tuple[Coordinates, ...]
+    fault: str | None
+    environment: Environment
+
+
+@dataclass(frozen=True)
+class TargetUnavailable:
+    """A target cannot be used, from the start or after a crash; its remaining cases are not run."""
+
+    target: Target
+    reason: str
+
+
+@dataclass(frozen=True)
+class CaseStarted:
+    """Its crash file exists from here on. `origin` is the file and tensor of a user's own inputs, else empty."""
+
+    case: str
+    target: Target
+    crash: str
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class FindingFound:
+    """One finding; `targets` has two members where they differ from each other. `crash` is the id to replay."""
+
+    case: str
+    targets: tuple[Target, ...]
+    crash: str
+    finding: Finding
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class CaseFinished:
+    """The case ran to its verdict: passed without a finding, else failed."""
+
+    case: str
+    target: Target
+    passed: bool
+    route: str
+    seconds: float
+    output_digest: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CaseErrored:
+    """No verdict: the run itself failed (an instruction outside the model, a broken generator)."""
+
+    case: str
+    target: Target
+    crash: str
+    message: str
+    traceback: str = ""
+
+
+@dataclass(frozen=True)
+class CaseNotRun:
+    """The case was collected and did not run, and why."""
+
+    case: str
+    target: Target
+    reason: str
+
+
+@dataclass(frozen=True)
+class TargetsCompared:
+    """The outputs of a case that ran on several targets were held against each other."""
+
+    case: str
+    targets: tuple[Target, ...]
+    equal: bool
+
+
+@dataclass(frozen=True)
+class TargetCount:
+    """How the cases of one target ended."""
+
+    target: Target
+    passed: int
+    failed: int
+    errors: int
+    not_run: int
+
+
+@dataclass(frozen=True)
+class RouteCount:
+    """How many cases took one route of one kernel on one target."""
+
+    target: Target
+    kernel: str
+    route: str
+    cases: int
+
+
+@dataclass(frozen=True)
+class RunFinished:
+    """The last event: how it all ended.
+
+    Args:
+        compared: cases whose outputs of several targets were compared.
+        differing: those of them that differ.
+        missing: targets that were asked for and ran nothing, because there is no such device.
+        interrupted: by the user, before all had run.
+        exit_code: 0 all agree, 1 a finding, 2 usage, configuration or internal error.
+    """
+
+    counts: tuple[TargetCount, ...]
+    routes: tuple[RouteCount, ...]
+    compared: int
+    differing: int
+    missing: tuple[Target, ...]
+    interrupted: bool
+    seconds: float
+    exit_code: int
+
+
+Event = (
+    RunStarted
+    | TargetUnavailable
+    | CaseStarted
+    | FindingFound
+    | CaseFinished
+    | CaseErrored
+    | CaseNotRun
+    | TargetsCompared
+    | RunFinished
+)
+
+_TYPES: tuple[type[Event], ...] = (
+    RunStarted,
+    TargetUnavailable,
+    CaseStarted,
+    FindingFound,
+    CaseFinished,
+    CaseErrored,
+    CaseNotRun,
+    TargetsCompared,
+    RunFinished,
+)
+
+
+def event_name(cls: type) -> str:
+    """The name of an event type in the file: CaseNotRun is "case-not-run"."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
+
+
+_BY_NAME = {event_name(cls): cls for cls in _TYPES}
+
+
+class EventFile:
+    """Writes each event as a line at once, so that the file of a run that was killed is whole up to there."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file = path.open("w", encoding="utf-8", buffering=1)
+        except OSError as error:
+            raise Refusal(f"{path}: cannot be written: {error.strerror}", hint="give another --events FILE") from None
+
+    def receive(self, event: Event) -> None:
+        """Append one event."""
+        line = {"event": event_name(type(event)), **to_json(event)}
+        self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._file.close()
+
+
+def read_events(path: Path) -> Iterator[Event]:
+    """The events of a file, in order.
+
+    Raises:
+        Refusal: the file cannot be read, or a line is not an event; the message has the line's number.
+    """
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
+                yield _read_event(line, f"{path}:{number}")
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _read_event(line: bytes, place: str) -> Event:
+    data = parse_json(line, place)
+    if not isinstance(data, dict) or data.get("event") not in _BY_NAME:
+        raise Refusal(f"{place}: not an event", hint="known events are " + ", ".join(_BY_NAME))
+    name = data.pop("event")
+    try:
+        event: Event = from_json(_BY_NAME[name], data)
+    except Refusal as refusal:
+        raise Refusal(f"{place}: {name}: {refusal.message}", hint=refusal.hint) from None
+    return event

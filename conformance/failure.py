@@ -1,0 +1,211 @@
+"""The text of a failure: one block for each root cause, as a person reads it. Colour is added by the console."""
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tileproof.conformance.case import Case, parse_case
+from tileproof.conformance.contract import Contract, Role, Rule
+from tileproof.conformance.events import FindingFound
+from tileproof.conformance.finding import Finding, FindingKind, Mismatch, Place
+from tileproof.conformance.registry import contract_of
+from tileproof.conformance.target import Coordinates
+
+INDENT = "      "
+MAX_RULES = 3
+MAX_THREADS = 2
+MAX_ALSO = 8
+
+_CAUSE_ORDER = (
+    FindingKind.CRASH,
+    FindingKind.TIMEOUT,
+    FindingKind.REFUSAL,
+    FindingKind.ROUTE,
+    FindingKind.OUT_OF_BOUNDS,
+    FindingKind.USE_AFTER_FREE,
+    FindingKind.MISALIGNED,
+    FindingKind.DIVERGENCE,
+    FindingKind.BARRIER,
+    FindingKind.ASYNC,
+    FindingKind.DEADLOCK,
+    FindingKind.SCOPE,
+    FindingKind.RACE,
+    FindingKind.UNINITIALISED,
+    FindingKind.LEAK,
+    FindingKind.CANARY,
+    FindingKind.INPUT_CHANGED,
+    FindingKind.UNWRITTEN,
+    FindingKind.MISMATCH,
+)
+"""Causes before what follows from them: where several kinds hit the same cases, the first one heads the block."""
+
+_COMMON = frozenset({"rows", "columns", "with", "only", "last", "even", "neighbours"})
+"""Words of input classes that say nothing about a rule."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Findings with one signature.
+
+    Args:
+        smallest: the finding of the case with the fewest elements; ties go to the first id.
+        cases: all cases that have it.
+    """
+
+    smallest: FindingFound
+    cases: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One root cause as far as the cases tell: a signature, and others that hit none but its cases."""
+
+    head: Group
+    also: tuple[Group, ...]
+
+
+def gather(findings: Iterable[FindingFound]) -> tuple[Failure, ...]:
+    """Findings by contract, kernel, targets and signature, and those folded into failures; causes come first."""
+    by_signature: dict[tuple[object, ...], list[FindingFound]] = {}
+    for found in findings:
+        case = parse_case(found.case)
+        key = (case.contract, case.kernel, found.targets, found.finding.signature)
+        by_signature.setdefault(key, []).append(found)
+    groups = [Group(min(members, key=_size), frozenset(f.case for f in members)) for members in by_signature.values()]
+    groups.sort(key=lambda group: (_CAUSE_ORDER.index(group.smallest.finding.kind), -len(group.cases)))
+    folded: list[list[Group]] = []
+    for group in groups:
+        home = next((failure for failure in folded if _belongs(group, failure[0])), None)
+        if home is None:
+            folded.append([group])
+        else:
+            home.append(group)
+    return tuple(Failure(head, tuple(also)) for head, *also in folded)
+
+
+def describe_failure(failure: Failure, places: tuple[Coordinates, ...]) -> list[str]:
+    """The lines of one block.
+
+    Args:
+        failure: what to tell.
+        places: the run's coordinates.
+    """
+    found = failure.head.smallest
+    case = parse_case(found.case)
+    contract = contract_of(case)
+    rules = bearing_rules(contract, found.finding)
+    where = " and ".join(str(place) for place in places if place.target in found.targets)
+    count = len(failure.head.cases)
+    lines = [
+        f"FAIL  {contract.name}  {_subject(found.finding)}" + (f"    rule: {rules[0].name}" if rules else ""),
+        f"{INDENT}case   {case}",
+        f"{INDENT}on     {where}" + (f", inputs from {found.origin}" if found.origin else ""),
+        f"{INDENT}shape  {_tensors(contract, case)}",
+        *(f"{INDENT}{line}" for line in _evidence(found.finding)),
+        *(f"{INDENT}rule   {rule.name}: {rule.value}" for rule in rules),
+        *(f"{INDENT}also   {_also(group)}" for group in failure.also[:MAX_ALSO]),
+    ]
+    if len(failure.also) > MAX_ALSO:
+        lines.append(f"{INDENT}also   {len(failure.also) - MAX_ALSO} more signatures in these cases")
+    if count > 1:
+        lines.append(f"{INDENT}{count} cases have this signature; this is the smallest")
+    return [*lines, f"{INDENT}Reproduce with:  tileproof replay {found.crash}"]
+
+
+def _belongs(group: Group, head: Group) -> bool:
+    return group.cases <= head.cases and group.smallest.targets == head.smallest.targets
+
+
+def _subject(finding: Finding) -> str:
+    return f"{finding.kind} in {finding.tensor}" if finding.tensor else str(finding.kind)
+
+
+def _also(group: Group) -> str:
+    finding = group.smallest.finding
+    at = f" at {_source(finding.place)}" if finding.place else ""
+    cases = f"{len(group.cases)} cases" if len(group.cases) > 1 else "1 case"
+    message = finding.message.splitlines()[0].partition("; first at ")[0]
+    return f"{finding.kind}{at}: {message} ({cases})"
+
+
+def bearing_rules(contract: Contract, finding: Finding) -> tuple[Rule, ...]:
+    """The contract's rules that speak of the tensor or of the narrowest input class that holds the difference."""
+    if finding.mismatch is None or finding.kind is not FindingKind.MISMATCH:
+        return ()
+    inside = [c for c in finding.mismatch.classes if c.differing == finding.mismatch.count]
+    narrowest = _stems(min(inside, key=lambda c: c.of).name if inside else "")
+    tensor = _stems(finding.tensor or "")
+
+    def weight(rule: Rule) -> int:
+        name, value = _stems(rule.name), _stems(rule.value)
+        return 4 * len(narrowest & name) + 2 * len(narrowest & value) + len(tensor & name)
+
+    likely = sorted((rule for rule in contract.rules if weight(rule)), key=weight, reverse=True)
+    return tuple(likely[:MAX_RULES])
+
+
+def _stems(text: str) -> frozenset[str]:
+    words = (word for word in re.findall(r"[a-z]+", text.lower()) if len(word) > 2)
+    return frozenset(word[:5].rstrip("s") for word in words if word not in _COMMON)
+
+
+def _size(found: FindingFound) -> tuple[int, str]:
+    return math.prod(dimension.size for dimension in parse_case(found.case).shape.dimensions), found.case
+
+
+def _tensors(contract: Contract, case: Case) -> str:
+    def listed(role: Role) -> str:
+        specs = [spec for spec in contract.tensors(case.shape) if spec.role is role]
+        return ", ".join(f"{spec.name} {spec.format}[{', '.join(map(str, spec.shape))}]" for spec in specs)
+
+    return f"{listed(Role.INPUT)} -> {listed(Role.OUTPUT)}"
+
+
+def _evidence(finding: Finding) -> list[str]:
+    place = _place(finding.place) if finding.place else []
+    if finding.mismatch is not None:
+        return [*_mismatch(finding, finding.mismatch), *place]
+    return [*finding.message.splitlines(), *place]
+
+
+def _mismatch(finding: Finding, mismatch: Mismatch) -> list[str]:
+    values = [("expected", mismatch.expected), ("observed", mismatch.observed)]
+    values += [(witness.name, witness.bits) for witness in mismatch.witnesses]
+    width = max(len(name) for name, _ in values)
+    return [
+        *_preface(finding, mismatch),
+        "first  [" + ", ".join(map(str, mismatch.index)) + "]",
+        *(f"       {name:<{width}}  {bits}" for name, bits in values),
+        f"{mismatch.count} of {mismatch.of} differ" + _share(mismatch),
+        *mismatch.map,
+    ]
+
+
+def _preface(finding: Finding, mismatch: Mismatch) -> list[str]:
+    """What the message says beyond the numbers that the block shows anyway."""
+    said, numbers, _ = finding.message.partition(f"{finding.tensor}: {mismatch.count} of {mismatch.of} elements differ")
+    said = said.rstrip(": ") if numbers else finding.message
+    return [said] if said else []
+
+
+def _share(mismatch: Mismatch) -> str:
+    steps = "1 step" if mismatch.largest_step == 1 else f"{mismatch.largest_step} steps"
+    far = f", by at most {steps} of the format" if mismatch.largest_step else ""
+    holding = [c for c in mismatch.classes if c.differing == mismatch.count and c.of < mismatch.of]
+    if not holding:
+        return far
+    return far + "; all are " + ", ".join(f"{c.name} ({c.differing} of {c.of})" for c in holding[:2])
+
+
+def _place(place: Place) -> list[str]:
+    more = len(place.threads) - MAX_THREADS
+    threads = "; ".join(place.threads[:MAX_THREADS]) + (f"; and {more} more" if more > 0 else "")
+    seen = f"seen {place.count} times" if place.count > 1 else ""
+    return [f"{name:<6} {text}" for name, text in (("at", _source(place)), ("by", threads), ("", seen)) if text]
+
+
+def _source(place: Place) -> str:
+    cuda = f"{place.file}:{place.line}" if place.file else ""
+    ptx = f"PTX line {place.ptx_line}" if place.ptx_line else ""
+    return ", ".join(part for part in (cuda, ptx) if part)

@@ -1,0 +1,113 @@
+"""Which cases run: by exact id, by glob, by tier, or made from a user's own tensors."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from tileproof.conformance.case import Case, Dimension, Shape
+from tileproof.conformance.contract import FILE_FAMILY, REFUSED, Contract, Role, TensorSpec, Tier
+from tileproof.conformance.input_file import InputFile, NamedTensor
+from tileproof.conformance.registry import contracts, find_case
+from tileproof.conformance.session import GivenInputs
+from tileproof.oracle.refusal import Refusal
+
+_GLOB = frozenset("*?[")
+
+
+def select(selectors: Sequence[str], tier: Tier | None = None, *, contract: str | None = None) -> tuple[Case, ...]:
+    """The cases that the selectors name, each once, in the order of the contracts.
+
+    Args:
+        selectors: exact ids or globs; none for the whole tier. An exact id may also be one that no tier lists,
+            with another seed or shape for instance, if its contract knows the parts.
+        tier: smoke where nothing is said; with selectors, full.
+        contract: only cases of this one.
+
+    Raises:
+        Refusal: a selector that matches nothing, with near matches; nothing collected.
+    """
+    catalogue = {str(case): case for case in _catalogue(tier or (Tier.FULL if selectors else Tier.SMOKE))}
+    chosen = {case for selector in selectors for case in _matching(selector, catalogue)}
+    extra = [case for case in chosen if str(case) not in catalogue]
+    ordered = [case for case in catalogue.values() if not selectors or case in chosen] + sorted(extra, key=str)
+    cases = tuple(case for case in ordered if contract in (None, case.contract))
+    if not cases:
+        raise Refusal(f"no case collected for {contract or 'any contract'}", hint="`tileproof list` shows all cases")
+    return cases
+
+
+def cases_for_file(file: InputFile, selectors: Sequence[str] = ()) -> Mapping[Case, GivenInputs]:
+    """One case for each tensor of the file and each contract and kernel that takes one such input.
+
+    The seed of such an id is the tensor's place in the file. Selectors narrow the choice down.
+
+    Raises:
+        Refusal: no contract takes the file's tensors, or no selector matches.
+    """
+    made = {
+        case: GivenInputs({spec.name: tensor.array}, f"{file.path}:{tensor.name}")
+        for contract in contracts().values()
+        for tensor in file.tensors
+        for case, spec in _cases_for_tensor(contract, tensor)
+    }
+    ids = {str(case): case for case in made}
+    if not made:
+        raise Refusal(f"{file.path}: no contract takes its tensors", hint="`tileproof list` shows the contracts")
+    if not selectors:
+        return made
+    chosen = {case for selector in selectors for case in _matching(selector, ids)}
+    return {case: given for case, given in made.items() if case in chosen}
+
+
+def near_matches(name: str, known: Iterable[str]) -> str:
+    """A hint with the known names nearest to `name`."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return "did you mean " + ", ".join(near) if near else "`tileproof list` shows what there is"
+
+
+def _catalogue(tier: Tier) -> list[Case]:
+    return [case for contract in contracts().values() for case in contract.cases(tier)]
+
+
+def _matching(selector: str, catalogue: Mapping[str, Case]) -> list[Case]:
+    if _GLOB.intersection(selector):
+        found = [case for name, case in catalogue.items() if fnmatchcase(name, selector)]
+        if not found:
+            raise Refusal(f"no case matches {selector!r}", hint=near_matches(selector, catalogue))
+        return found
+    if selector in catalogue:
+        return [catalogue[selector]]
+    if any(name.startswith(f"{selector.rstrip('/')}/") for name in catalogue):
+        raise Refusal(f"{selector!r} is the beginning of case ids", hint=f"use the glob '{selector.rstrip('/')}/*'")
+    return [_unlisted(selector, catalogue)]
+
+
+def _unlisted(selector: str, catalogue: Mapping[str, Case]) -> Case:
+    try:
+        return find_case(selector)
+    except Refusal as refusal:
+        raise Refusal(f"unknown case {selector!r}: {refusal.message}", hint=near_matches(selector, catalogue)) from None
+
+
+def _cases_for_tensor(contract: Contract, tensor: NamedTensor) -> list[tuple[Case, TensorSpec]]:
+    """The cases of one contract for one tensor: its only input must have the tensor's shape and type."""
+    for dtype in contract.dtypes:
+        if len(contract.dimensions) != tensor.array.ndim:
+            continue
+        extents = zip(contract.dimensions, tensor.array.shape, strict=True)
+        shape = Shape(tuple(Dimension(name, size) for name, size in extents), dtype)
+        inputs = [spec for spec in contract.tensors(shape) if spec.role is Role.INPUT]
+        route = contract.expected_route(shape)
+        if len(inputs) == 1 and _fits(inputs[0], tensor.array) and route != REFUSED:
+            return [
+                (Case(contract.name, name, route, shape, FILE_FAMILY, tensor.index), inputs[0])
+                for name in contract.routes
+            ]
+    return []
+
+
+def _fits(spec: TensorSpec, array: np.ndarray[Any, Any]) -> bool:
+    return bool(spec.dtype == array.dtype) and spec.shape == array.shape

@@ -1,0 +1,261 @@
+"""A run: cases times targets become a stream of events. Knows no console and no file but the crash files.
+
+For each case the inputs are made once and hashed; then each target runs it, its crash file written first; then the
+outputs of all targets are held against each other. A difference between targets is a finding even where the contract
+would allow both outputs: one kernel from one source gave two answers.
+"""
+
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tileproof.conformance.case import Case
+from tileproof.conformance.compare import compare_bits, raw_bits
+from tileproof.conformance.contract import FILE_FAMILY, Arrays, Role
+from tileproof.conformance.crash import FORMAT, CrashFolder, CrashRecord, Status, hash_inputs
+from tileproof.conformance.environment import capture
+from tileproof.conformance.events import (
+    CaseErrored,
+    CaseFinished,
+    CaseNotRun,
+    CaseStarted,
+    Event,
+    FindingFound,
+    RunStarted,
+    TargetsCompared,
+    TargetUnavailable,
+)
+from tileproof.conformance.finding import Finding
+from tileproof.conformance.registry import contract_of
+from tileproof.conformance.run_case import CaseResult, case_inputs
+from tileproof.conformance.tally import Tally
+from tileproof.conformance.target import Coordinates, Target
+from tileproof.conformance.worker import DeviceLost, InProcess, InternalError, Job, Runner, Worker
+from tileproof.oracle.refusal import Refusal
+
+
+@dataclass(frozen=True)
+class GivenInputs:
+    """A user's own tensors for one case, and where they came from."""
+
+    arrays: Arrays
+    origin: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run.
+
+    Args:
+        cases: in order.
+        coordinates: where, one for each target.
+        tier: name of the tier, or "selected".
+        fault: the deliberate defect to put in, if one is.
+        given: inputs that no generator makes, by case.
+        first_failure: stop after the first case with a finding.
+        require_device: a target that cannot run is an error even beside one that can.
+    """
+
+    cases: tuple[Case, ...]
+    coordinates: tuple[Coordinates, ...]
+    tier: str = "selected"
+    fault: str | None = None
+    given: Mapping[Case, GivenInputs] = field(default_factory=dict)
+    first_failure: bool = False
+    require_device: bool = False
+
+
+def runner_for(target: Target, *, deadline_s: float) -> Runner:
+    """The runner that suits a target: the simulator in this process, the GPU in a worker."""
+    return Worker(deadline_s=deadline_s) if target is Target.GPU else InProcess()
+
+
+class Session:
+    """One run of a plan.
+
+    Args:
+        plan: what to run.
+        crashes: where crash files go.
+        runners: one for each target of the plan; closed by `close`.
+    """
+
+    def __init__(self, plan: Plan, crashes: CrashFolder, runners: Mapping[Target, Runner]) -> None:
+        self._plan = plan
+        self._crashes = crashes
+        self._runners = runners
+        self._tally = Tally([place.target for place in plan.coordinates], require_device=plan.require_device)
+        self._unavailable: dict[Target, str] = {}
+        self._ended: set[tuple[Case, Target]] = set()
+
+    def events(self) -> Iterator[Event]:
+        """Run everything; the last event is RunFinished."""
+        yield from self._counted(self._run_all())
+        yield from self._closing("stopped at the first failure")
+
+    def interrupted(self) -> Iterator[Event]:
+        """After KeyboardInterrupt in `events`: what was left out, and the end."""
+        yield from self._closing("interrupted", interrupted=True)
+
+    def close(self) -> None:
+        """Let all devices go."""
+        for runner in self._runners.values():
+            runner.close()
+
+    def _counted(self, events: Iterator[Event]) -> Iterator[Event]:
+        for event in events:
+            self._tally.receive(event)
+            yield event
+
+    def _closing(self, reason: str, *, interrupted: bool = False) -> Iterator[Event]:
+        yield from self._counted(self._leave_out(reason))
+        yield self._tally.finish(interrupted=interrupted)
+
+    def _leave_out(self, reason: str) -> Iterator[Event]:
+        for case in self._plan.cases:
+            for place in self._plan.coordinates:
+                if (case, place.target) not in self._ended:
+                    yield CaseNotRun(str(case), place.target, reason)
+
+    def _run_all(self) -> Iterator[Event]:
+        plan = self._plan
+        yield RunStarted(plan.tier, len(plan.cases), plan.coordinates, plan.fault, capture())
+        for place in plan.coordinates:
+            try:
+                self._runners[place.target].open(place)
+            except Refusal as refusal:
+                yield self._give_up(place.target, refusal.message)
+        for case in plan.cases:
+            yield from self._run_case(case)
+            if plan.first_failure and self._tally.findings:
+                return
+
+    def _give_up(self, target: Target, reason: str) -> TargetUnavailable:
+        self._unavailable[target] = reason
+        return TargetUnavailable(target, reason)
+
+    def _run_case(self, case: Case) -> Iterator[Event]:
+        given = self._plan.given.get(case)
+        usable = [place for place in self._plan.coordinates if place.target not in self._unavailable]
+        try:
+            inputs = (given.arrays if given else case_inputs(case)) if usable else {}
+        except Exception as error:  # a broken generator takes its case with it, not the run
+            for place in usable:
+                yield self._ends(case, place.target, _error(case, place.target, "", error))
+            return
+        attempt = _Attempt(case, inputs, given.origin if given else "", self._plan.fault)
+        results: dict[Coordinates, CaseResult] = {}
+        for place in self._plan.coordinates:
+            yield from self._run_on(place, attempt, results)
+        if len(results) > 1:
+            yield from self._compare(attempt, results)
+
+    def _run_on(
+        self, place: Coordinates, attempt: "_Attempt", results: dict[Coordinates, CaseResult]
+    ) -> Iterator[Event]:
+        case, target = attempt.case, place.target
+        if target in self._unavailable:
+            yield self._ends(case, target, CaseNotRun(str(case), target, self._unavailable[target]))
+            return
+        record = attempt.record(place)
+        keep = attempt.inputs if case.family == FILE_FAMILY else None
+        self._crashes.write(record, keep)
+        yield CaseStarted(str(case), target, record.short_id, attempt.origin)
+        try:
+            result = self._runners[target].run(Job(case, place, attempt.inputs, attempt.fault))
+        except DeviceLost as lost:
+            self._crashes.discard(record)
+            yield self._give_up(target, str(lost))
+            yield self._ends(case, target, CaseNotRun(str(case), target, str(lost)))
+        except Exception as error:  # no verdict for this case; the others still get theirs
+            self._crashes.write(replace(record, status=Status.ERROR, error=_describe(error)), attempt.inputs)
+            yield self._ends(case, target, _error(case, target, record.short_id, error))
+        else:
+            results[place] = result
+            yield from self._judge(record, attempt, result, target)
+
+    def _judge(self, record: CrashRecord, attempt: "_Attempt", result: CaseResult, target: Target) -> Iterator[Event]:
+        self._settle(record, attempt, result.findings)
+        for finding in result.findings:
+            yield FindingFound(record.case, (target,), record.short_id, finding, attempt.origin)
+        finished = CaseFinished(
+            record.case, target, not result.findings, result.route, result.seconds, result.output_digest, result.notes
+        )
+        yield self._ends(attempt.case, target, finished)
+
+    def _compare(self, attempt: "_Attempt", results: Mapping[Coordinates, CaseResult]) -> Iterator[Event]:
+        if not all(result.outputs for result in results.values()):
+            return  # a target that crashed or refused has its own finding
+        findings = tuple(differences(attempt.case, results))
+        record = attempt.record(*results)
+        targets = tuple(place.target for place in results)
+        self._settle(record, attempt, findings)
+        for finding in findings:
+            yield FindingFound(record.case, targets, record.short_id, finding, attempt.origin)
+        yield TargetsCompared(record.case, targets, not findings)
+
+    def _settle(self, record: CrashRecord, attempt: "_Attempt", findings: tuple[Finding, ...]) -> None:
+        if findings:
+            self._crashes.write(replace(record, status=Status.FAILED, findings=findings), attempt.inputs)
+        else:
+            self._crashes.discard(record)
+
+    def _ends(self, case: Case, target: Target, event: Event) -> Event:
+        self._ended.add((case, target))
+        return event
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One case with its inputs at hand, about to run on each target."""
+
+    case: Case
+    inputs: Arrays
+    origin: str
+    fault: str | None
+
+    def record(self, *coordinates: Coordinates) -> CrashRecord:
+        """The crash record to write before the launch."""
+        return CrashRecord(
+            format=FORMAT,
+            case=str(self.case),
+            generator_version=contract_of(self.case).generator_version,
+            inputs_sha256=hash_inputs(self.inputs),
+            coordinates=coordinates,
+            fault=self.fault,
+            origin=self.origin,
+            environment=capture(),
+        )
+
+
+def differences(case: Case, results: Mapping[Coordinates, CaseResult]) -> Iterator[Finding]:
+    """Findings where the outputs of the second and further results differ from those of the first."""
+    (first, reference), *others = results.items()
+    specs = [spec for spec in contract_of(case).tensors(case.shape) if spec.role is Role.OUTPUT]
+    for place, result in others:
+        for spec in specs:
+            found = compare_bits(spec, raw_bits(reference.outputs[spec.name]), raw_bits(result.outputs[spec.name]))
+            if found is not None:
+                pair = f"{first.target} and {place.target}"
+                yield replace(
+                    found,
+                    message=f"{pair} differ (expected is what {first.target} gave): {found.message}",
+                    signature=f"{pair} differ/{found.signature}",
+                )
+
+
+def _error(case: Case, target: Target, crash: str, error: Exception) -> CaseErrored:
+    if isinstance(error, Refusal):
+        return CaseErrored(str(case), target, crash, _describe(error))
+    trace = error.trace if isinstance(error, InternalError) else "".join(traceback.format_exception(error))
+    return CaseErrored(str(case), target, crash, _describe(error), trace)
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, Refusal):
+        return f"{error.message} (hint: {error.hint})" if error.hint else error.message
+    return str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
+
+
+def runners_for(coordinates: Sequence[Coordinates], *, deadline_s: float) -> dict[Target, Runner]:
+    """A runner for each target."""
+    return {place.target: runner_for(place.target, deadline_s=deadline_s) for place in coordinates}

@@ -1,0 +1,99 @@
+"""Counts the events of a run and decides its exit code."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tileproof.conformance.case import parse_case
+from tileproof.conformance.events import (
+    CaseErrored,
+    CaseFinished,
+    CaseNotRun,
+    Event,
+    FindingFound,
+    RouteCount,
+    RunFinished,
+    TargetCount,
+    TargetsCompared,
+    TargetUnavailable,
+)
+from tileproof.conformance.target import Target
+
+AGREE = 0
+FINDING = 1
+ERROR = 2
+
+
+@dataclass(frozen=True)
+class _Ending:
+    target: Target
+    how: str
+
+
+class Tally:
+    """What a run has come to so far.
+
+    Args:
+        targets: those that were asked for.
+        require_device: a target that ran nothing is an error even beside one that did.
+    """
+
+    def __init__(self, targets: Sequence[Target], *, require_device: bool = False) -> None:
+        self._targets = tuple(targets)
+        self._require_device = require_device
+        self._start = time.perf_counter()
+        self._endings: Counter[_Ending] = Counter()
+        self._routes: Counter[tuple[Target, str, str]] = Counter()
+        self._comparisons: Counter[bool] = Counter()
+        self._unavailable: set[Target] = set()
+        self.findings = 0
+
+    def receive(self, event: Event) -> None:
+        """Count one event."""
+        match event:
+            case CaseFinished():
+                self._endings[_Ending(event.target, "passed" if event.passed else "failed")] += 1
+                self._routes[event.target, parse_case(event.case).kernel, event.route] += bool(event.route)
+            case CaseErrored():
+                self._endings[_Ending(event.target, "errors")] += 1
+            case CaseNotRun():
+                self._endings[_Ending(event.target, "not_run")] += 1
+            case FindingFound():
+                self.findings += 1
+            case TargetUnavailable():
+                self._unavailable.add(event.target)
+            case TargetsCompared():
+                self._comparisons[event.equal] += 1
+            case _:
+                pass
+
+    def finish(self, *, interrupted: bool = False) -> RunFinished:
+        """The closing event."""
+        counts = tuple(map(self._count, self._targets))
+        missing = tuple(
+            c.target for c in counts if c.target in self._unavailable and not c.passed + c.failed + c.errors
+        )
+        return RunFinished(
+            counts=counts,
+            routes=tuple(RouteCount(*key, cases) for key, cases in sorted(self._routes.items()) if cases),
+            compared=self._comparisons.total(),
+            differing=self._comparisons[False],
+            missing=missing,
+            interrupted=interrupted,
+            seconds=time.perf_counter() - self._start,
+            exit_code=self._exit_code(counts, missing, interrupted),
+        )
+
+    def _count(self, target: Target) -> TargetCount:
+        def ended(how: str) -> int:
+            return self._endings[_Ending(target, how)]
+
+        return TargetCount(target, ended("passed"), ended("failed"), ended("errors"), ended("not_run"))
+
+    def _exit_code(self, counts: tuple[TargetCount, ...], missing: tuple[Target, ...], interrupted: bool) -> int:
+        if interrupted or (missing and (self._require_device or len(missing) == len(counts))):
+            return ERROR
+        if self.findings:
+            return FINDING
+        return ERROR if any(count.errors for count in counts) else AGREE

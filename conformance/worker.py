@@ -1,0 +1,232 @@
+"""Runners: they carry a job out in this process, or in a spawned worker that may crash or hang.
+
+The simulator runs in this process. A GPU case runs in a worker, because a kernel that faults leaves its process with a
+CUDA context in which every later call fails, and a kernel that never ends cannot be stopped from within. The worker is
+spawned, not forked: CUDA does not survive a fork. What kills a worker is a finding of the job that it was carrying
+out, and the next job gets a fresh worker.
+"""
+
+import multiprocessing
+import os
+import signal
+import traceback
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from typing import Protocol
+
+from tileproof.conformance.case import Case
+from tileproof.conformance.contract import Arrays
+from tileproof.conformance.faults import fault as find_fault
+from tileproof.conformance.finding import Finding, FindingKind
+from tileproof.conformance.run_case import CaseResult, run_case
+from tileproof.conformance.target import Coordinates, DeviceFactory, open_device
+from tileproof.kernels.device import DeviceError
+from tileproof.oracle.refusal import Refusal
+
+CASE_DEADLINE_S = 60.0
+START_DEADLINE_S = 180.0
+"""Importing CuPy and creating a context on a cold machine takes tens of seconds."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One case at one place, with its inputs at hand, so that no process needs the generator."""
+
+    case: Case
+    coordinates: Coordinates
+    inputs: Arrays
+    fault: str | None = None
+
+
+class Runner(Protocol):
+    """Carries out jobs for one target."""
+
+    def open(self, coordinates: Coordinates) -> None:
+        """Get ready. Raises: Refusal where there is no such device; the message says what is missing."""
+
+    def run(self, job: Job) -> CaseResult:
+        """Carry out one job. Raises: Refusal, InternalError, DeviceLost."""
+
+    def close(self) -> None:
+        """Let everything go."""
+
+
+class InternalError(Exception):
+    """Our own code failed in a worker; `trace` is the traceback there."""
+
+    def __init__(self, message: str, trace: str) -> None:
+        super().__init__(message)
+        self.trace = trace
+
+
+class DeviceLost(Exception):
+    """After a crash no fresh worker could open the device again."""
+
+
+def execute(job: Job, make_device: DeviceFactory) -> CaseResult:
+    """Run one job in this process, on the device that the factory gives for its coordinates."""
+    device = make_device(job.coordinates)
+    if job.fault is None:
+        return run_case(job.case, device, inputs=job.inputs)
+    fault = find_fault(job.fault)
+    return run_case(job.case, device, inputs=job.inputs, kernel_source=fault.kernel_source(), expected=fault.model)
+
+
+class InProcess:
+    """Runs jobs in this process: for the simulator, whose kernels cannot hurt it."""
+
+    def __init__(self, make_device: DeviceFactory = open_device) -> None:
+        self._make_device = make_device
+
+    def open(self, coordinates: Coordinates) -> None:
+        """Open a device once, to know that there is one."""
+        self._make_device(coordinates)
+
+    def run(self, job: Job) -> CaseResult:
+        """Carry out one job."""
+        return execute(job, self._make_device)
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """The worker's answer once its device is open."""
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """The worker's answer to a job that raised: the message, the traceback, and the device's error if it was that."""
+
+    message: str
+    trace: str
+    device_error: str | None
+
+
+class Worker:
+    """Runs jobs in a spawned process, each with a deadline.
+
+    Args:
+        make_device: a function that a spawned process can import.
+        deadline_s: seconds that one job may take.
+        start_deadline_s: seconds from the start of a process to an open device.
+    """
+
+    def __init__(
+        self,
+        make_device: DeviceFactory = open_device,
+        *,
+        deadline_s: float = CASE_DEADLINE_S,
+        start_deadline_s: float = START_DEADLINE_S,
+    ) -> None:
+        self._make_device = make_device
+        self._deadline_s = deadline_s
+        self._start_deadline_s = start_deadline_s
+        self._process: SpawnProcess | None = None
+        self._connection: Connection | None = None
+
+    def open(self, coordinates: Coordinates) -> None:
+        """Start a process and let it open the device."""
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs, self._make_device), daemon=True)
+        process.start()
+        theirs.close()
+        self._process = process
+        answer = self._ask(coordinates, self._start_deadline_s)
+        if not isinstance(answer, _Ready):
+            self.close()
+            raise answer if isinstance(answer, Refusal) else Refusal(f"the device cannot be opened: {_reason(answer)}")
+
+    def run(self, job: Job) -> CaseResult:
+        """Carry out one job; a crash or a missed deadline is a finding in the result."""
+        if self._process is None or not self._process.is_alive():
+            self._reopen(job.coordinates)
+        answer = self._ask(job, self._deadline_s)
+        if isinstance(answer, CaseResult):
+            return answer
+        if isinstance(answer, Refusal):
+            raise answer
+        self.close()
+        if isinstance(answer, _Failed) and answer.device_error is None:
+            raise InternalError(answer.message, answer.trace)
+        return CaseResult(job.case, (_finding(answer, self._deadline_s),), route="", seconds=0.0)
+
+    def close(self) -> None:
+        """Kill the process, if there is one."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join(10)  # a process that hangs in the driver may take longer: it is left to the system
+            self._process = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _reopen(self, coordinates: Coordinates) -> None:
+        self.close()
+        try:
+            self.open(coordinates)
+        except Refusal as refusal:
+            raise DeviceLost(refusal.message) from None
+
+    def _ask(self, question: Coordinates | Job, deadline_s: float) -> "_Answer":
+        """The worker's answer; None for a missed deadline, the exit code for a process that died."""
+        assert self._connection is not None
+        assert self._process is not None
+        try:
+            self._connection.send(question)
+            if not self._connection.poll(deadline_s):
+                return None
+            answer: _Answer = self._connection.recv()
+        except (EOFError, OSError):
+            self._process.join(10)
+            return self._process.exitcode or 0
+        return answer
+
+
+_Answer = _Ready | CaseResult | Refusal | _Failed | int | None
+
+
+def _finding(answer: _Answer, deadline_s: float) -> Finding:
+    if answer is None:
+        message = f"no answer within {deadline_s:g} s: the kernel hangs, or takes longer; its process was killed"
+        return Finding(FindingKind.TIMEOUT, message, "timeout")
+    reason = _reason(answer)
+    cause = answer.device_error if isinstance(answer, _Failed) else reason
+    return Finding(FindingKind.CRASH, f"{reason}; its process was given up", f"crash/{cause}")
+
+
+def _reason(answer: _Answer) -> str:
+    if isinstance(answer, _Failed):
+        return answer.message
+    if isinstance(answer, int):
+        return f"the process exited with {answer}" if answer >= 0 else f"the process died: {signal.strsignal(-answer)}"
+    return "no answer in time"
+
+
+def _serve(connection: Connection, make_device: DeviceFactory) -> None:
+    """The worker's life: answer each question until the other end closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    os.dup2(2, 1)  # what a kernel prints is not the run's data
+    while True:
+        try:
+            question = connection.recv()
+        except EOFError:
+            return
+        connection.send(_answer(question, make_device))
+
+
+def _answer(question: Coordinates | Job, make_device: DeviceFactory) -> _Answer:
+    try:
+        if isinstance(question, Job):
+            return execute(question, make_device)
+        make_device(question)
+        return _Ready()
+    except Refusal as refusal:
+        return refusal
+    except Exception as error:  # whatever it was, this process may be unfit now: the parent ends it
+        device_error = error.error if isinstance(error, DeviceError) else None
+        message = str(error) if device_error else f"{type(error).__name__}: {error}"
+        return _Failed(message, traceback.format_exc(), device_error)
