@@ -6,7 +6,7 @@ written until the routine ends and is resolved then, from the scope that it stan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -216,15 +216,13 @@ class Body:
     def _resolve_labels(self) -> None:
         lists = {name for name, _ in self._target_lists}
         for index, use in self._branches:
-            unique = _resolve(use)
             instruction = self.instructions[index]
-            if unique not in (lists if instruction.mnemonic == "brx" else self.labels):
-                raise PtxSyntaxError(f"{quote(instruction.mnemonic)} cannot branch to {quote(use.name)}", line=use.line)
+            unique = _resolve(use, lists if instruction.mnemonic == "brx" else self.labels)
             if unique != use.name:
                 operands = (*instruction.operands[:-1], Label(unique))
                 self.instructions[index] = replace(instruction, operands=operands)
         for name, uses in self._target_lists:
-            self.branch_targets[name] = tuple(_resolve(use) for use in uses)
+            self.branch_targets[name] = tuple(_resolve(use, self.labels) for use in uses)
 
 
 def read_pragma(cursor: Cursor) -> list[str]:
@@ -237,14 +235,15 @@ def read_pragma(cursor: Cursor) -> list[str]:
     return strings
 
 
-def _resolve(use: _Use) -> str:
+def _resolve(use: _Use, allowed: Container[str]) -> str:
+    """The unique name of a label or .branchtargets list, whichever are ``allowed``."""
     named = use.scope.find(use.name)
     if named is None:
-        raise PtxSyntaxError(
-            f"the label {quote(use.name)} is not declared", line=use.line, hint="a label is seen in its own { } only"
-        )
-    if not isinstance(named, Label):
-        raise PtxSyntaxError(f"{quote(use.name)} is not a label", line=use.line)
+        hint = "a label is seen in its own { } only"
+        raise PtxSyntaxError(f"the label {quote(use.name)} is not declared", line=use.line, hint=hint)
+    if named.name not in allowed or not isinstance(named, Label):
+        hint = "bra takes a label, brx.idx the name of a .branchtargets list"
+        raise PtxSyntaxError(f"{quote(use.name)} is no target of this branch", line=use.line, hint=hint)
     if use.meaning is not None and use.meaning != named:
         raise PtxSyntaxError(
             f"{quote(use.name)} means a label of an outer scope here and of an inner scope further down",

@@ -39,6 +39,9 @@ _UNARY: dict[str, Callable[[int], int]] = {
     "~": operator.invert,
     "!": lambda value: int(not value),
 }
+CONSTANT_MARKS = frozenset({*_UNARY, "("})
+"""Punctuation that a constant can begin with."""
+
 _REFUSED = frozenset({"/", ">>", "<", ">", "=", "?"})
 _BASES = {"x": 16, "b": 2}
 

@@ -23,8 +23,8 @@ from tileproof.simulators.ptx.syntax import (
 )
 from tileproof.simulators.ptx.tokens import Cursor, Kind, quote
 
-MAX_REGISTERS = 1 << 19
-"""Registers declared in one module: a hundred kernels of 5,000; more would only exhaust memory."""
+MAX_REGISTERS = 1 << 18
+"""Registers declared in one module: fifty kernels of 5,000; more would only exhaust memory."""
 
 MAX_RANGE_NAME_CHARS = 64
 """Longest ``name`` of a range ``name<n>``, which is repeated for every register; compilers write three or four."""
@@ -55,7 +55,7 @@ class RegisterQuota:
     def spend(self, count: int, line: int) -> None:
         """Takes ``count`` away, or raises PtxSyntaxError if fewer are left."""
         if count > self.left:
-            raise PtxSyntaxError(f"{count} registers more than the limit of {MAX_REGISTERS} a module", line=line)
+            raise PtxSyntaxError(f"{count} registers pass the limit of {MAX_REGISTERS}", line=line)
         self.left -= count
 
 

@@ -61,7 +61,7 @@ class Locations:
                 if cursor.accept("+"):
                     read_integer(cursor, "the offset of a function name", low=0, high=MAX_NUMBER)
             else:
-                cursor.fail("'function_name' or 'inlined_at' after the ',' of .loc")
+                cursor.fail("'function_name' or 'inlined_at' behind .loc")
         caller, depth = self._find_site(site, place) if site else (None, 0)
         location = Location(self._file(place[0]), place[1], caller)
         self._seen[place], self._depths[place] = location, depth

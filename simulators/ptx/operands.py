@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileproof.simulators.ptx.constants import read_constant
+from tileproof.simulators.ptx.constants import CONSTANT_MARKS, read_constant
 from tileproof.simulators.ptx.scopes import SPECIAL_REGISTERS, Scope, undeclared
 from tileproof.simulators.ptx.syntax import (
     Address,
@@ -38,6 +38,8 @@ def read_operand(cursor: Cursor, scope: Scope) -> Operand:
     if token.text == "!" and cursor.following.kind is Kind.WORD:
         cursor.take()
         return Negated(read_register(cursor, scope, "a predicate after '!'"))
+    if token.kind is not Kind.NUMBER and token.text not in CONSTANT_MARKS:
+        cursor.fail("an operand")
     return read_constant(cursor)
 
 
@@ -139,7 +141,7 @@ def _read_list(cursor: Cursor, scope: Scope, opening: str, closing: str) -> tupl
         elements.append(read_scalar(cursor, scope))
         if not cursor.accept(","):
             break
-    cursor.expect(closing, f"or ',' in the list that begins with {opening!r}")
+    cursor.expect(closing, "or ',' in a list")
     return tuple(elements)
 
 

@@ -257,7 +257,7 @@ def _read_performance_directives(cursor: Cursor) -> tuple[dict[str, tuple[int, .
         if text[1:] in directives:
             raise PtxSyntaxError(f"{text} is given twice", line=line)
         if text not in _MOST_NUMBERS:
-            cursor.fail("a directive that an entry or function can have, or its body")
+            cursor.fail("a directive that a routine can have, or its body")
         cursor.take()
         directives[text[1:]] = _read_numbers(cursor, text, _MOST_NUMBERS[text])
     return directives, tuple(pragmas)
