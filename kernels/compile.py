@@ -8,8 +8,10 @@ Nothing of the machine enters the result. Sources are compiled below a virtual r
 """
 
 import hashlib
+import os
 import re
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -121,21 +123,33 @@ def _compile(source: str, name: str, arch: str) -> CompiledModule:
 
 @cache
 def cuda_include_directories() -> tuple[Path, ...]:
-    """Directories of the CUDA headers: the wheels' if they are installed, else those of a toolkit.
+    """Directories of the CUDA headers: the wheels', then those of a toolkit for what the wheels leave out.
 
     Raises:
-        Refusal: neither is there.
+        Refusal: a header that the CUDA headers themselves include is in none of them.
     """
-    from cuda import pathfinder
-
-    found = pathfinder.find_nvidia_header_directory("cudart")
+    directories = tuple(dict.fromkeys(path for path in _candidate_directories() if path.is_dir()))
     for header, package in _HEADER_PACKAGES.items():
-        if found is None or not (Path(found) / header).is_file():
+        if not any((path / header).is_file() for path in directories):
             raise Refusal(
                 f"the CUDA header {header} is not installed",
                 hint=f"install the package {package}, or let CUDA_HOME name a CUDA 13 toolkit",
             )
-    return (Path(found),)
+    return directories
+
+
+def _candidate_directories() -> Iterator[Path]:
+    from cuda import pathfinder
+
+    found = pathfinder.find_nvidia_header_directory("cudart")
+    if found is not None:
+        yield Path(found)
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            yield Path(os.environ[variable]) / "include"
+    nvcc = shutil.which("nvcc")
+    if nvcc is not None:
+        yield Path(nvcc).resolve().parent.parent / "include"
 
 
 def _own_headers() -> Mapping[str, str]:
