@@ -10,7 +10,7 @@ import numpy as np
 
 from tileproof.conformance.case import Case
 from tileproof.conformance.compare import compare_bits, raw_bits
-from tileproof.conformance.contract import Role
+from tileproof.conformance.contract import REFUSED, Role
 from tileproof.conformance.finding import Finding
 from tileproof.conformance.registry import contract_of, find_case
 from tileproof.conformance.run_case import CaseResult
@@ -48,7 +48,9 @@ class FakeRunner:
 
 
 def right(job: Job) -> CaseResult:
-    """What a right kernel gives."""
+    """What a right kernel gives, and a right launcher refuses."""
+    if job.case.route == REFUSED:
+        return CaseResult(job.case, (), REFUSED, 0.25)
     outputs = contract_of(job.case).expected(job.inputs)
     return CaseResult(job.case, (), job.case.route, 0.25, output_digest="d1", outputs=outputs)
 
