@@ -1,7 +1,7 @@
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileproof.simulators.ptx.constants import MAX_NESTING, read_constant
@@ -60,12 +60,14 @@ def test_float_constants_keep_their_bits(text: str, bits: int, float_type: str) 
     assert (value.bits, value.float_type) == (bits, float_type)
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=0.0))
 def test_decimal_floats_round_as_python_reads_them(value: float) -> None:
     text = repr(value)
     assert constant(text).bits == int.from_bytes(struct.pack("<d", value), "little")
 
 
+@settings(deadline=None)
 @given(
     st.recursive(
         st.integers(0, 1000).map(str), lambda inner: st.tuples(inner, inner).map(lambda p: f"({p[0]}-{p[1]}*2)")

@@ -109,6 +109,34 @@ $L__tmp1:
 """
 
 
+HOPPER = r"""
+struct alignas(64) TensorMap { char bytes[128]; };
+extern "C" __global__ void __cluster_dims__(2, 1, 1) kernel(const __grid_constant__ TensorMap map, float* out, long left, long right) {
+    extern __shared__ __align__(1024) char smem[];
+    unsigned address = (unsigned)__cvta_generic_to_shared(smem), phase = 0;
+    float d[4] = {};
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(address));
+    asm volatile("{ .reg .pred P1; .reg .b32 R; elect.sync R|P1, 0xFFFFFFFF;\n"
+                 "@P1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+                 " [%0], [%1, {%2, %3}], [%0+8], %4; }"
+                 :: "r"(address), "l"(&map), "r"(0), "r"(64), "h"((unsigned short)3) : "memory");
+    asm volatile("{\n.reg .pred P1;\nLAB_WAIT:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 P1, [%0], %1;\n"
+                 "@P1 bra DONE;\nbra LAB_WAIT;\nDONE:\n}" :: "r"(address), "r"(phase));
+    asm volatile("{\n.reg .pred P1;\nLAB_WAIT:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 P1, [%0+-8], %1;\n"
+                 "@P1 bra DONE;\nbra LAB_WAIT;\nDONE:\n}" :: "r"(address), "r"(phase));
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%0, %1, %2, %3}, %4, %5, p, 1, 1;\n}"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(left), "l"(right), "r"(1));
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    out[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
+}
+"""
+
+
 def module_of(body: str, *, before: str = "", parameters: str = "") -> Module:
     return parse_module(f"{HEAD}{before}\n.visible .entry k({parameters})\n{{\n{body}\n}}\n")
 
@@ -407,6 +435,26 @@ def test_inlined_lines_of_nvrtc_name_their_call_sites() -> None:
             location = location.inlined_at
         chains.add(tuple(chain))
     assert {(4, first, kernel), (4, first + 1, kernel)} <= chains
+
+
+def test_inline_assembly_of_tensor_copies_and_matrix_units_is_read() -> None:
+    entry = parse_module(compile_source(HOPPER, name="hopper.cu").ptx).entries["kernel"]
+    by_name = {".".join((i.mnemonic, *i.qualifiers[:2])): i for i in entry.instructions}
+    assert (entry.parameters[0].align, entry.parameters[0].size_bytes) == (64, 128)
+    waits = [label for label in entry.labels if label.startswith("LAB_WAIT@")]
+    assert len(waits) == 2
+    targets = [i.operands[0] for i in entry.instructions if i.mnemonic == "bra"]
+    assert [targets.count(Label(name)) for name in waits] == [1, 1]
+    copy = by_name["cp.async.bulk"]
+    assert "mbarrier::complete_tx::bytes" in copy.qualifiers
+    assert isinstance(copy.operands[1], Address)
+    assert copy.operands[1].coordinates is not None
+    assert len(copy.operands[1].coordinates.elements) == 2
+    product = by_name["wgmma.mma_async.sync"]
+    assert isinstance(product.operands[0], Vector)
+    assert len(product.operands[0].elements) == 4
+    assert product.operands[4:] == (Immediate(1), Immediate(1))
+    assert isinstance(by_name["elect.sync"].operands[0], Pair)
 
 
 def test_modules_compare_and_pickle() -> None:

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileproof.simulators.ptx.syntax import PtxSyntaxError
@@ -116,6 +116,7 @@ NUMBERS = st.sampled_from(["0", "017", "1.5", "0f3F800000", "0x1fU", "0b11", "12
 MARKS = st.sampled_from(list("[]{}(),;:+|@!=*&^~?-/<>"))
 
 
+@settings(deadline=None)
 @given(st.lists(WORDS | NUMBERS | MARKS, max_size=30), st.sampled_from([" ", "\n", "\t", " /**/ ", " // x\n"]))
 def test_tokens_joined_by_any_separator_come_back(tokens: list[str], separator: str) -> None:
     assert texts(separator.join(tokens)) == tokens
