@@ -13,9 +13,9 @@ from tileproof.oracle.formats import E4M3FN, E5M2, FloatFormat
 from tileproof.simulators.ptx.assumption import SATURATED_ZERO
 from tileproof.simulators.ptx.definedness import everything_if
 from tileproof.simulators.ptx.floating import clamp_negative
-from tileproof.simulators.ptx.ieee import BINARY16, BINARY32, Binary, Rounding, decode, encode, is_nan
+from tileproof.simulators.ptx.ieee import BINARY16, BINARY32, Binary, Rounding, encode, is_nan
 from tileproof.simulators.ptx.operation import Opcode, Operation
-from tileproof.simulators.ptx.scalar import Bits, Scalar, pack, unpack
+from tileproof.simulators.ptx.scalar import Bits, Scalar, pack, pick, unpack
 
 _FORMATS = {"e4m3x2": E4M3FN, "e5m2x2": E5M2}
 _NAN = 0x7F
@@ -28,7 +28,8 @@ def _fp8(scalar: Scalar) -> FloatFormat:
 def _to_fp8(codes: Bits, binary: Binary, fp8: FloatFormat, *, relu: bool) -> Bits:
     codes = clamp_negative(codes, binary) if relu else codes
     nan = is_nan(codes, binary)
-    values = decode(np.where(nan, np.uint64(0), codes), binary)
+    # In the type of the source, which the oracle encodes by table.
+    values = pick(nan, np.uint64(0), codes).astype(f"u{binary.bits // 8}").view(f"f{binary.bits // 8}")
     return np.where(nan, np.uint64(_NAN), fp8.encode(values, overflow="saturate").astype(np.uint64))
 
 

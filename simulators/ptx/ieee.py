@@ -135,7 +135,8 @@ def encode(values: Doubles, binary: Binary, rounding: Rounding) -> Bits:
 def _encode_by_units(values: Doubles, binary: Binary, rounding: Rounding) -> Bits:
     negative = np.signbit(values)
     finite = np.where(np.isfinite(values), np.abs(values), 0.0)
-    exponent = np.maximum(np.frexp(finite)[1] - 1, binary.minimum_exponent)
+    exponent = np.where(finite > 0, np.frexp(finite)[1] - 1, binary.minimum_exponent)
+    exponent = np.maximum(exponent, binary.minimum_exponent)
     # In units of the last place: below 2^(fraction_bits + 1). Scaling is exact, for it never makes a value subnormal.
     units = round_integral(np.ldexp(finite, binary.fraction_bits - exponent), rounding, negative).astype(np.uint64)
     # A significand that rounds up to the next power of two carries into the exponent field, as it should.

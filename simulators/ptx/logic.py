@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tileproof.simulators.ptx.definedness import everything_if
 from tileproof.simulators.ptx.operation import Opcode, Operation
 from tileproof.simulators.ptx.scalar import Bits, to_bits
 
@@ -78,7 +79,8 @@ def _lop3_undefined(values: Sequence[Bits], masks: Sequence[Bits]) -> tuple[Bits
     a, b, c = ((~value | mask, value | mask) for value, mask in zip(values[:3], masks[:3], strict=True))
     table = values[3]
     # Undefined is a result bit that both a 0 and a 1 of the table can reach.
-    return (_minterms(a, b, c, table) & _minterms(a, b, c, table ^ np.uint64(0xFF)),)
+    reachable = _minterms(a, b, c, table) & _minterms(a, b, c, table ^ np.uint64(0xFF))
+    return (reachable | everything_if(masks[3], 32),)
 
 
 def _lop3(opcode: Opcode) -> Operation:
