@@ -254,3 +254,21 @@ def test_unknown_forms_name_opcode_and_reason(opcode: str, named: str) -> None:
 def test_evidence_is_the_weakest_of_the_assumptions() -> None:
     assert operation("add.s32").evidence is Evidence.DOCUMENTED
     assert operation("div.u32").evidence is Evidence.INFERRED
+
+
+# Arithmetic opcodes of e4m3 GEMM, attention and quantisation kernels as nvcc 13.0 and NVRTC 13.0 emit them.
+COMPILED = """
+fma.rn.f32 mul.f32 add.f32 max.f32 div.rn.f32 abs.f32
+add.s32 shl.b32 add.s64 and.b32 shr.u32 or.b32 xor.b32 shr.s32 mul.wide.s32 shl.b64 mul.lo.s64 sub.s32 and.pred
+or.b64 shr.u64 mul.lo.s32 or.pred bfi.b32 and.b16 and.b64 sub.s64 mul.hi.u64 mad.lo.s32 mul.wide.u32 mul.wide.u16
+not.b32 not.pred min.s32 div.u32 min.u32 mul.hi.s32 xor.pred div.s32 max.s32 or.b16
+mov.f32 mov.u32 mov.b32 cvt.rn.bf16x2.f32 setp.eq.s32 cvt.u64.u32 selp.b32 mov.b64 setp.ne.b32 selp.u32 setp.lt.s32
+cvt.u32.u64 cvt.s64.s32 setp.ne.s32 mov.u16 setp.eq.s64 mov.u64 mov.s32 setp.lt.u32 setp.ge.s32 selp.u16 setp.eq.s16
+setp.gt.u32 setp.ne.s64 setp.eq.f32 setp.gt.s32 mov.pred setp.le.u64 setp.ne.s16 cvt.u16.u32 setp.eq.b32 selp.b64
+setp.ge.u32 setp.le.s32 cvt.rn.bf16.f32 cvt.rn.satfinite.e4m3x2.f32 selp.b16 selp.f32 setp.ne.u32
+"""
+
+
+@pytest.mark.parametrize("opcode", COMPILED.split())
+def test_what_compilers_emit_for_quantised_kernels_is_covered(opcode: str) -> None:
+    assert operation(opcode).name == opcode
