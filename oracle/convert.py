@@ -33,7 +33,7 @@ def decode_number(record: FormatRecord, code: int) -> Number:
     if field or not record.has_subnormals:
         mantissa += 2**record.mantissa_bits
     exponent = max(field - record.bias, record.min_exponent) - record.mantissa_bits
-    return Number(Kind.FINITE, negative, mantissa * Fraction(2) ** exponent)
+    return Number(Kind.FINITE, negative, Fraction(mantissa << max(exponent, 0), 1 << max(-exponent, 0)))
 
 
 def encode_number(record: FormatRecord, number: Number, rounding: Rounding, overflow: Overflow) -> int:
@@ -62,22 +62,25 @@ def encode_number(record: FormatRecord, number: Number, rounding: Rounding, over
 def _round_magnitude(record: FormatRecord, number: Number, rounding: Rounding) -> int:
     """The code that |number| has when the exponent field may grow without end."""
     exponent = max(_floor_log2(number.magnitude), record.min_exponent) if number.magnitude else record.min_exponent
-    steps, rest = divmod(number.magnitude / Fraction(2) ** (exponent - record.mantissa_bits), 1)
+    step = exponent - record.mantissa_bits
+    numerator, denominator = number.magnitude.as_integer_ratio()
+    whole = denominator << max(step, 0)
+    steps, rest = divmod(numerator << max(-step, 0), whole)
     # Codes count steps: 2^m a binade from the smallest normal on, and below it the subnormals' 0 .. 2^m - 1. Without
     # subnormals the count starts one binade later.
     code = ((exponent - record.min_exponent) << record.mantissa_bits) + steps
     if not record.has_subnormals:
         code -= 2**record.mantissa_bits
-    if _rounds_away(rounding, number.negative, code, rest):
+    if _rounds_away(rounding, number.negative, code, rest, whole):
         code += 1
     return max(code, 0)
 
 
-def _rounds_away(rounding: Rounding, negative: bool, code: int, rest: Fraction) -> bool:
-    """Whether a value `rest` of a step above `code` goes to the next code in magnitude."""
+def _rounds_away(rounding: Rounding, negative: bool, code: int, rest: int, whole: int) -> bool:
+    """Whether a value rest / whole of a step above `code` goes to the next code in magnitude."""
     match rounding:
         case Rounding.NEAREST_EVEN:
-            return rest > Fraction(1, 2) or (rest == Fraction(1, 2) and code % 2 == 1)
+            return 2 * rest > whole or (2 * rest == whole and code % 2 == 1)
         case Rounding.TOWARD_ZERO:
             return False
         case Rounding.UP:
@@ -93,5 +96,6 @@ def _with_sign(record: FormatRecord, magnitude: int, negative: bool) -> int:
 
 
 def _floor_log2(value: Fraction) -> int:
-    guess = value.numerator.bit_length() - value.denominator.bit_length()
-    return guess if value >= Fraction(2) ** guess else guess - 1
+    numerator, denominator = value.as_integer_ratio()
+    guess = numerator.bit_length() - denominator.bit_length()
+    return guess if numerator << max(-guess, 0) >= denominator << max(guess, 0) else guess - 1

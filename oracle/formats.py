@@ -29,6 +29,9 @@ from tileproof.oracle.rounding import Overflow, Rounding, choose
 class FloatFormat(FormatRecord):
     """A number format that converts: the record of its widths and rules, and the conversions that follow from them."""
 
+    def __repr__(self) -> str:
+        return self.name
+
     def decode(self, codes: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """The values of codes, exactly.
 

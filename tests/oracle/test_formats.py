@@ -155,7 +155,7 @@ def test_wide_formats_decode_as_numpy_casts(record: FloatFormat, dtype: type) ->
         assert same_value(record.decode(codes), codes.view(dtype).astype(np.float64)).all()
 
 
-#: Casts that round once. Left out: 8-byte types to bfloat16 (ml_dtypes goes through float32) and to float16 from integers.
+#: Casts that round once. Not so: 8-byte types to bfloat16 (ml_dtypes goes through float32), integers to float16.
 SINGLE_ROUNDING_CASTS = [
     (record, np.dtype(source))
     for record in (BFLOAT16, FLOAT16, FLOAT32)
