@@ -282,7 +282,8 @@ def flush(x: Float32s) -> Float32s:
 
 
 def divide(x: Float32s, inverse: Float32s, scale: Float32s) -> Float32s:
-    return x / np.where(scale > 0, scale, np.float32(np.inf)).astype(np.float32)
+    divisor: Float32s = np.where(scale > 0, scale, np.float32(np.inf)).astype(np.float32)
+    return np.divide(x, divisor, dtype=np.float32)
 
 
 def keep_nan_sign(products: Float32s) -> npt.NDArray[np.uint8]:
