@@ -124,7 +124,7 @@ def parse_shape(text: str) -> Shape:
         Dimension(found[1], int(found[2])) for found in map(_DIMENSION.fullmatch, tokens) if found is not None
     )
     rest = tokens[len(dimensions) :]
-    if not rest or not _DTYPE.fullmatch(rest[0]):
+    if not rest or not _DTYPE.fullmatch(rest[0]) or _VIEW.fullmatch(rest[0]):
         raise Refusal(f"shape {text!r} has no element type after its dimensions", hint="such as T3.K129.f32.xpad3")
     shape = Shape(dimensions, rest[0], _parse_views(text, rest[1:]))
     if str(shape) != text or len({dimension.name for dimension in dimensions}) != len(dimensions):

@@ -13,6 +13,9 @@ from tileproof.conformance.finding import Finding, FindingKind, InputClass, Mism
 MAP_ROWS = 16
 MAP_COLUMNS = 64
 
+CHANCE = 1e-3
+"""A class explains a difference if as many elements at random would all fall into it more rarely than this."""
+
 
 def raw_bits(array: NDArray[Any]) -> Raw:
     """The stored bits of a tensor, as unsigned integers of the element's width."""
@@ -44,14 +47,14 @@ def compare_bits(
         differs &= ~skip
     if not differs.any():
         return None
-    mismatch = difference(spec, expected, observed, differs, classes or {})
-    how = _manner(spec.format, expected[differs], observed[differs])
-    where = narrowest(differs, classes or {})
+    evidence = difference(spec, expected, observed, differs, classes or {})
+    change, direction = _change(spec.format, expected[differs], observed[differs])
+    where = explaining_class(differs, classes or {})
     message = (
-        f"{spec.name}: {mismatch.count} of {mismatch.of} elements differ ({how}; {where}); first at "
-        f"{_place(mismatch.index)}: expected {mismatch.expected}, got {mismatch.observed}"
+        f"{spec.name}: {evidence.count} of {evidence.of} elements differ ({change}{direction}; {where}); first at "
+        f"{_place(evidence.index)}: expected {evidence.expected}, got {evidence.observed}"
     )
-    return Finding(FindingKind.MISMATCH, message, f"mismatch/{spec.name}/{how}/{where}", spec.name, mismatch)
+    return Finding(FindingKind.MISMATCH, message, f"mismatch/{spec.name}/{change}/{where}", spec.name, evidence)
 
 
 def difference(spec: TensorSpec, expected: Raw, observed: Raw, differs: Mask, classes: Mapping[str, Mask]) -> Mismatch:
@@ -82,6 +85,15 @@ def draw_map(differs: Mask) -> tuple[str, ...]:
     return (head, *("".join(_mark(plane[np.ix_(rows, columns)]) for columns in across) for rows in down))
 
 
+def explaining_class(differs: Mask, classes: Mapping[str, Mask]) -> str:
+    """The first class that holds every differing element, in words, unless chance alone could have put them there."""
+    count = int(differs.sum())
+    for name, mask in classes.items():
+        if not (differs & ~mask).any() and (float(mask.sum()) / mask.size) ** count < CHANCE:
+            return f"only in {name}"
+    return "everywhere" if differs.all() else "in several classes"
+
+
 def witness(spec: TensorSpec, values: Raw, index: tuple[int, ...]) -> Witness:
     """One explaining value, named as `x[2,17]`."""
     return Witness(f"{spec.name}{_place(index)}", describe(spec.format, int(values[index])))
@@ -100,26 +112,18 @@ def _count_classes(differs: Mask, classes: Mapping[str, Mask]) -> tuple[InputCla
     return tuple(sorted((c for c in counted if c.of), key=lambda c: -c.differing / c.of))
 
 
-def narrowest(differs: Mask, classes: Mapping[str, Mask]) -> str:
-    """The smallest class that holds every differing element, in words."""
-    holding = [(int(mask.sum()), name) for name, mask in classes.items() if not (differs & ~mask).any()]
-    if holding and min(holding)[0] < differs.size:
-        return f"only in {min(holding)[1]}"
-    return "everywhere" if differs.all() else "in several classes"
-
-
-def _manner(format_name: str, expected: Raw, observed: Raw) -> str:
-    """One word for how the values moved; coarse on purpose, since it groups findings."""
+def _change(format_name: str, expected: Raw, observed: Raw) -> tuple[str, str]:
+    """How values moved, coarse on purpose since it groups findings; and a direction, which small counts lack."""
     nan_expected, nan_observed = is_nan(format_name, expected), is_nan(format_name, observed)
-    if (nan_observed & ~nan_expected).all():
-        return "NaN instead of a number"
-    if (nan_expected & ~nan_observed).all():
-        return "a number instead of NaN"
     if (nan_expected & nan_observed).all():
-        return "another NaN"
+        return "another NaN", ""
+    if (nan_observed & ~nan_expected).all():
+        return "NaN instead of a number", ""
+    if (nan_expected & ~nan_observed).all():
+        return "a number instead of NaN", ""
     growth = magnitude(format_name, observed) - magnitude(format_name, expected)
     if not growth.any():
-        return "sign"
+        return "sign", ""
     distance = np.abs(ordinal(format_name, observed) - ordinal(format_name, expected)).max()
-    direction = "toward zero" if (growth <= 0).all() else "away from zero" if (growth >= 0).all() else "both ways"
-    return f"{'one step' if distance == 1 else 'many steps'} {direction}"
+    direction = " toward zero" if (growth <= 0).all() else " away from zero" if (growth >= 0).all() else " both ways"
+    return ("one step" if distance == 1 else "many steps"), direction

@@ -25,7 +25,10 @@ LARGEST = 448.0
 """The largest finite e4m3 value."""
 
 INVERSE_OVERFLOW = 448.0 * 2.0**-128
-"""The largest amax (about 1.3e-36) whose scale has an infinite reciprocal in float32."""
+"""About 1.3e-36: the amax whose scale is 2^-128, the largest with an infinite reciprocal in float32.
+
+Scales there are multiples of 2^-149, so an amax up to 448 · (2^-128 + 2^-150), 3 ulp more, rounds to that scale too.
+"""
 
 
 def generate(family: str, rows: int, columns: int, dtype: np.dtype[Any], random: np.random.Generator) -> Array:
@@ -97,17 +100,23 @@ SPECIAL_ROW_KINDS = 5
 
 
 def _specials(rows: int, columns: int, dtype: np.dtype[Any], random: np.random.Generator) -> Array:
-    """Rows with NaN of several payloads and signs, with infinities, with zeros of both signs, mixed, of NaN only."""
+    """Rows with NaN of several payloads and signs, with infinities, with zeros of both signs, mixed, of NaN only.
+
+    In the first kind NaN stands on both sides of the largest magnitude, where a comparison would let it take over.
+    """
     values = _on_grid(rows, columns, dtype, random)
     nan, infinity, zero = (_special_values(dtype, kind) for kind in ("nan", "infinity", "zero"))
     palettes = (nan, infinity, zero, np.concatenate([nan, infinity, zero]), nan)
-    shares = (0.1, 0.02, 0.5, 0.3, 1.0)
+    shares = (0.1, 0.1, 0.5, 0.4, 1.0)
     first = random.integers(SPECIAL_ROW_KINDS)
     for row in range(rows):
         kind = (first + row) % SPECIAL_ROW_KINDS
-        hit = random.random(columns) < shares[kind]
-        hit[random.integers(columns)] = True
-        values[row, hit] = random.choice(palettes[kind], int(hit.sum()))
+        hit = random.permutation(columns)[: max(1, round(shares[kind] * columns))]
+        if kind == 0 and columns > 1:
+            largest = int(np.abs(values[row].astype(np.float64)).argmax())
+            hit = np.append(hit, [(largest - 1) % columns, (largest + 1) % columns])
+            hit = hit[hit != largest]
+        values[row, hit] = np.resize(random.permutation(palettes[kind]), hit.size)
     return values
 
 
@@ -128,16 +137,17 @@ def tiny_amaxima(dtype: np.dtype[Any]) -> Values:
     """Largest magnitudes at which a float32 scale vanishes, is subnormal, or has an infinite reciprocal.
 
     Those that `dtype` can hold, rounded to it: multiples of its smallest subnormal; 224 and 225 units of 2^-149, on
-    both sides of the scale's last tie; the neighbours of INVERSE_OVERFLOW; the smallest normals.
+    both sides of the scale's last tie; INVERSE_OVERFLOW and some ulp to its sides; the smallest normals.
     """
     record = source_format(dtype)
     normal = 2.0**record.min_exponent
     smallest = normal * 2.0**-record.mantissa_bits
     units = np.array([224, 225, 447, 448, 449, 673]) * 2.0**-149
+    points = np.array([smallest, 2 * smallest, 3 * smallest, 2.0**-133, 2.0**-127, normal, normal * LARGEST, *units])
     edge = np.array([INVERSE_OVERFLOW]).astype(dtype)
-    around = np.concatenate([edge, np.nextafter(edge, dtype.type(0)), np.nextafter(edge, dtype.type(1))])
-    exact = [smallest, 2 * smallest, 3 * smallest, 2.0**-133, 2.0**-127, normal, normal * LARGEST]
-    candidates = np.concatenate([np.array([*exact, *units]).astype(dtype), around]).astype(np.float64)
+    beside = edge.view(f"u{dtype.itemsize}").astype(np.int64) + np.array([-1, 0, 1, 3, 4])
+    around = _from_bits(beside, dtype) if edge[0] > 0 else edge
+    candidates = np.concatenate([points.astype(dtype), around]).astype(np.float64)
     return np.unique(candidates[candidates > 0])
 
 

@@ -47,7 +47,8 @@ class Fault:
         what: the defect, one line.
         precedent: public report or bug history that it restates.
         expected: kinds of findings that the CPU device must give, each at least once over the smoke tier.
-        possible: further kinds that follow from the same cause on some cases.
+        possible: further kinds that follow from the same cause on some cases; what a misaligned or out-of-bounds
+            load would have brought is undefined, for example, and may decide an output.
         edits: of the kernel's source, in order; empty for a fault of the model.
         model: what stands in for the contract's expected outputs; None for a fault of the kernel.
     """
@@ -251,6 +252,7 @@ _RAGGED = (
         "rounds the row's length up to whole vectors when it reads",
         "ik_llama.cpp 2493; pytorch 133334",
         frozenset({FindingKind.OUT_OF_BOUNDS, FindingKind.MISMATCH}),
+        possible=frozenset({FindingKind.UNINITIALISED}),
         edits=(
             Edit(
                 "k < columns; k += kThreads) {\n        amax",
@@ -264,7 +266,7 @@ _RAGGED = (
         "finds a row of x at row * K, whatever the row stride",
         "vllm 49092; vllm 21773",
         MISMATCH,
-        possible=frozenset({FindingKind.MISALIGNED}),
+        possible=frozenset({FindingKind.MISALIGNED, FindingKind.UNINITIALISED}),
         edits=(Edit("x + row * x_stride;", "x + row * columns;"),),
     ),
     Fault(
@@ -294,9 +296,9 @@ _ORDER = (
 def _dividing_model(values: Arrays) -> Arrays:
     """A reference that divides by the scale, as many do."""
     right = quantize_rows(values["x"])
-    x, scales = values["x"].astype(np.float32), right.scales[:, None]
+    scales = right.scales[:, None]
     with np.errstate(all="ignore"):
-        divided = E4M3FN.encode(x / scales)
+        divided = E4M3FN.encode(values["x"].astype(np.float32) / scales)
         known = (scales > np.float32(2.0**-128)) & np.isfinite(scales)
     return {"codes": np.where(known, divided, right.codes), "scales": right.scales}
 
@@ -304,8 +306,8 @@ def _dividing_model(values: Arrays) -> Arrays:
 def _double_rounding_model(values: Arrays) -> Arrays:
     """A reference that rounds the product to float16 on the way."""
     right = quantize_rows(values["x"])
-    x = values["x"].astype(np.float32)
     with np.errstate(all="ignore"):
+        x = values["x"].astype(np.float32)
         inverse = np.where(right.scales > 0, np.float32(1) / right.scales, np.float32(0)).astype(np.float32)
         return {"codes": E4M3FN.encode((x * inverse[:, None]).astype(np.float16)), "scales": right.scales}
 

@@ -5,7 +5,7 @@ output byte that shows its poison both times was never written, and an output th
 something that it must not depend on.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from tileproof.conformance.bits import Raw, describe_byte
 from tileproof.conformance.case import Case
-from tileproof.conformance.compare import compare_bits, difference, narrowest, raw_bits, witness
+from tileproof.conformance.compare import compare_bits, difference, explaining_class, raw_bits, witness
 from tileproof.conformance.contract import REFUSED, Arrays, Contract, Mask, Role
 from tileproof.conformance.finding import Finding, FindingKind, Mismatch
 from tileproof.conformance.layout import POISONS, Bytes, Layout
@@ -44,7 +44,7 @@ class Evidence:
         contract: of the case.
         case: what ran.
         values: the inputs, by tensor name.
-        right: the outputs that they must give; empty where the launcher refused.
+        expected: inputs to the outputs that they must give.
         layouts: where each tensor lies in its image.
         seen: both launches.
     """
@@ -52,18 +52,16 @@ class Evidence:
     contract: Contract
     case: Case
     values: Arrays
-    right: Arrays
+    expected: Callable[[Arrays], Arrays]
     layouts: tuple[Layout, ...]
     seen: tuple[Observation, Observation]
 
     def findings(self) -> tuple[Finding, ...]:
         """Route, then inputs and gaps, then each output's elements."""
-        outputs = [layout for layout in self.layouts if layout.spec.role is Role.OUTPUT and self.seen[0].launch]
-        classes = self.contract.classes(self.values, self.right) if outputs else {}
         return (
             *self._route(),
             *chain.from_iterable(self._outside(layout) for layout in self.layouts),
-            *chain.from_iterable(self._elements(layout, classes.get(layout.spec.name, {})) for layout in outputs),
+            *(self._outputs() if REFUSED not in (self.case.route, self.seen[0].route) else ()),
         )
 
     def _route(self) -> Iterator[Finding]:
@@ -89,31 +87,36 @@ class Evidence:
                 yield _changed_bytes(layout, one, changed)
                 return
 
-    def _elements(self, layout: Layout, classes: Mapping[str, Mask]) -> Iterator[Finding]:
+    def _outputs(self) -> Iterator[Finding]:
+        right = self.expected(self.values)
+        classes = self.contract.classes(self.values, right)
+        for layout in self.layouts:
+            if layout.spec.role is Role.OUTPUT:
+                for finding in self._elements(layout, raw_bits(right[layout.spec.name]), classes[layout.spec.name]):
+                    yield self._with_witnesses(finding, right)
+
+    def _elements(self, layout: Layout, expected: Raw, classes: Mapping[str, Mask]) -> Iterator[Finding]:
         """Findings about the elements of one output; an element has at most one."""
         spec = layout.spec
         first, second = (layout.elements(one.after[spec.name]) for one in self.seen)
-        expected = raw_bits(self.right[spec.name])
         unwritten = _shows_poison(layout, first, second)
         if unwritten.any():
-            where = narrowest(unwritten, classes)
+            where = explaining_class(unwritten, classes)
             evidence = difference(spec, expected, first, unwritten, classes)
             message = f"{spec.name}: {evidence.count} of {evidence.of} elements never written ({where})"
             yield Finding(FindingKind.UNWRITTEN, message, f"unwritten/{spec.name}/{where}", spec.name, evidence)
         mismatch = compare_bits(spec, expected, first, classes=classes, skip=unwritten)
         if mismatch is not None:
-            yield self._with_witnesses(mismatch)
+            yield mismatch
         unsettled = compare_bits(spec, expected, second, classes=classes, skip=unwritten | (expected != first))
         if unsettled is not None:
             message = f"only with other poison and padding values: {unsettled.message}"
-            yield self._with_witnesses(
-                replace(unsettled, message=message, signature=f"mismatch/{spec.name}/not repeatable")
-            )
+            yield replace(unsettled, message=message, signature=f"mismatch/{spec.name}/not repeatable")
 
-    def _with_witnesses(self, finding: Finding) -> Finding:
+    def _with_witnesses(self, finding: Finding, right: Arrays) -> Finding:
         if finding.mismatch is None or finding.tensor is None:
             return finding
-        known = {**self.values, **self.right}
+        known = {**self.values, **right}
         specs = {layout.spec.name: layout.spec for layout in self.layouts}
         wanted = self.contract.witnesses(finding.tensor, finding.mismatch.index)
         witnesses = tuple(witness(specs[name], raw_bits(known[name]), index) for name, index in wanted)
