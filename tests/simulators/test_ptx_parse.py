@@ -111,7 +111,8 @@ $L__tmp1:
 
 HOPPER = r"""
 struct alignas(64) TensorMap { char bytes[128]; };
-extern "C" __global__ void __cluster_dims__(2, 1, 1) kernel(const __grid_constant__ TensorMap map, float* out, long left, long right) {
+extern "C" __global__ void __cluster_dims__(2, 1, 1) 
+kernel(const __grid_constant__ TensorMap map, float* out, long left, long right) {
     extern __shared__ __align__(1024) char smem[];
     unsigned address = (unsigned)__cvta_generic_to_shared(smem), phase = 0;
     float d[4] = {};
@@ -318,6 +319,7 @@ def test_a_function_declared_first_is_the_one_defined_later() -> None:
     module = parse_module(f"{HEAD}{text};{text} {{ add.s32 r, a, 1; call f; }} {text};")
     function = module.functions["f"]
     assert function.defined
+    assert function.returns == declared.returns
     assert (function.registers, function.directives) == ({"r": "b32", "a": "b32"}, {"noreturn": ()})
     assert function.instructions[1].operands == (Symbol("f"),)
 

@@ -253,16 +253,22 @@ def test_a_variable_may_fill_the_address_space_and_no_more() -> None:
     assert f"the limit is {MAX_VARIABLE_BYTES}" in refusal_of(f"{HEAD}.global .b8 x[{MAX_VARIABLE_BYTES + 1}];").reason
 
 
+def chain_lengths(lines: list[str]) -> set[int]:
+    lengths = set()
+    for instruction in parse_module(in_body("\n".join(lines))).entries["k"].instructions:
+        location: Location | None = instruction.location
+        length = 0
+        while location is not None:
+            location, length = location.inlined_at, length + 1
+        lengths.add(length)
+    return lengths
+
+
 def test_chains_of_inlined_calls_end() -> None:
-    lines = [f".loc 1 {line} 1, function_name $F, inlined_at 1 {line - 1} 1\n nop;" for line in range(1, 2_000)]
-    itself = [".loc 1 1 1, function_name $F, inlined_at 1 1 1\n nop;"] * 2_000
-    for body in (lines, itself):
-        for instruction in parse_module(in_body("\n".join(body))).entries["k"].instructions:
-            location: Location | None = instruction.location
-            depth = 0
-            while location is not None:
-                location, depth = location.inlined_at, depth + 1
-            assert depth <= MAX_INLINE_DEPTH + 1
+    each_in_the_last = [f".loc 1 {n} 1, function_name $F, inlined_at 1 {n - 1} 1\n nop;" for n in range(1, 1_000)]
+    assert max(chain_lengths(each_in_the_last)) == MAX_INLINE_DEPTH + 1
+    one_in_itself = [".loc 1 1 1, function_name $F, inlined_at 1 1 1\n nop;"] * 1_000
+    assert chain_lengths(one_in_itself) == {2}
 
 
 def test_the_text_that_is_mutated_below_is_a_module() -> None:
