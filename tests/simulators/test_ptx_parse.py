@@ -111,7 +111,7 @@ $L__tmp1:
 
 HOPPER = r"""
 struct alignas(64) TensorMap { char bytes[128]; };
-extern "C" __global__ void __cluster_dims__(2, 1, 1) 
+extern "C" __global__ void __cluster_dims__(2, 1, 1)
 kernel(const __grid_constant__ TensorMap map, float* out, long left, long right) {
     extern __shared__ __align__(1024) char smem[];
     unsigned address = (unsigned)__cvta_generic_to_shared(smem), phase = 0;
