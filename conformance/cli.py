@@ -63,6 +63,7 @@ def check(
     input: Annotated[
         str | None, typer.Option(metavar="FILE[:NAME]", help="Your own tensors: .npy, .npz, .safetensors.")
     ] = None,
+    rows: Annotated[int | None, typer.Option(help="Of each tensor of --input, only so many rows.", min=1)] = None,
     schedule: Annotated[
         Schedule, typer.Option(help="How the simulator orders what may be reordered.")
     ] = Schedule.ADVERSARIAL,
@@ -77,10 +78,12 @@ def check(
     first_failure: Annotated[bool, typer.Option("--first-failure", help="Stop after the first failing case.")] = False,
 ) -> None:
     """Run cases and say whether oracle, simulator and GPU agree."""
+    if rows is not None and input is None:
+        raise Refusal("--rows is given without --input", hint="it cuts a user's own tensors only")
     coordinates = tuple(Coordinates(name, arch, schedule, seed) for name in parse_targets(target))
     chosen = find_fault(fault) if fault is not None else None
     if input is not None:
-        file = read_input(input)
+        file = read_input(input, rows=rows)
         given = cases_for_file(file, selectors or ())
         _say_skipped(file)
     else:

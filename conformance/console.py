@@ -175,7 +175,8 @@ class _Lines(_Progress):
 
 
 def _header(event: RunStarted, fault: Fault | None) -> list[str]:
-    lines = [f"tileproof {event.environment.tileproof}: {event.cases} cases ({event.tier}) on {_places(event.targets)}"]
+    cases = "1 case" if event.cases == 1 else f"{event.cases} cases"
+    lines = [f"tileproof {event.environment.tileproof}: {cases} ({event.tier}) on {_places(event.targets)}"]
     if fault is not None:
         lines += [f"fault {fault.name}: {fault.what}", f"      precedent: {fault.precedent}"]
     return lines

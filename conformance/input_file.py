@@ -14,7 +14,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,7 +27,7 @@ from tileproof.conformance.records import parse_json
 from tileproof.oracle.refusal import Refusal
 
 MAX_TENSOR_BYTES = 1 << 32
-"""Largest tensor that is taken: what a two-core machine can still simulate within a day."""
+"""Largest tensor that is taken; a bound on memory. The simulator reaches its own patience much earlier: see --rows."""
 
 MAX_HEADER_BYTES = 100_000_000
 """The limit that the safetensors format sets for its JSON header."""
@@ -79,8 +79,12 @@ class _Entry:
     read: Callable[[], NDArray[Any]]
 
 
-def read_input(argument: str) -> InputFile:
+def read_input(argument: str, *, rows: int | None = None) -> InputFile:
     """The tensors of `FILE` or `FILE:NAME`.
+
+    Args:
+        argument: a path, or a path with a colon and the name or glob of tensors in it.
+        rows: take only so many first rows of each; what is taken says so in its name (`w[:64]`).
 
     Raises:
         Refusal: no such file, not of a known kind, damaged, holding pickled objects, or without a tensor to take.
@@ -99,7 +103,7 @@ def read_input(argument: str) -> InputFile:
     if not found.tensors:
         reasons = "; ".join(f"{skipped.name}: {skipped.reason}" for skipped in found.skipped[:3]) or "it is empty"
         raise Refusal(f"{path}: no tensor to take ({reasons})", hint=f"taken are 2-D tensors of {_TAKEN_NAMES}")
-    return found
+    return found if rows is None else replace(found, tensors=tuple(_cut(tensor, rows) for tensor in found.tensors))
 
 
 def read_arrays(path: Path, names: tuple[str, ...]) -> Mapping[str, NDArray[Any]]:
@@ -112,6 +116,12 @@ def read_arrays(path: Path, names: tuple[str, ...]) -> Mapping[str, NDArray[Any]
             return {name: entries[name].read() for name in names}
     except OSError as error:
         raise Refusal(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _cut(tensor: NamedTensor, rows: int) -> NamedTensor:
+    if len(tensor.array) <= rows:
+        return tensor
+    return replace(tensor, name=f"{tensor.name}[:{rows}]", array=np.ascontiguousarray(tensor.array[:rows]))
 
 
 def _split(argument: str) -> tuple[Path, str]:

@@ -175,6 +175,17 @@ def test_a_users_tensors_become_cases(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "skipped bias: it has 1 dimensions, not 2" in captured.err
 
 
+def test_rows_cut_a_users_tensor_and_say_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runners = use(monkeypatch, fakes.wrong)
+    np.save("w.npy", np.linspace(-3, 3, 21, dtype=np.float32).reshape(3, 7))
+    assert check("--input", "w.npy", "--rows", "2") == 1
+    assert runners[Target.SIM].jobs[0].inputs["x"].shape == (2, 7)
+    assert "inputs from w.npy:w[:2]" in capsys.readouterr().out
+    assert check(SMALL, "--rows", "2") == 2
+
+
 def test_a_failure_replays_by_the_id_it_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
