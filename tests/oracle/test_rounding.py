@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pytest
 
 from tileproof.oracle.convert_array import join_parts, split_codes, split_integers
+from tileproof.oracle.format_record import NanRule, Specials
 from tileproof.oracle.formats import (
     BFLOAT16,
     E2M1FN,
@@ -350,10 +351,26 @@ def test_table_and_parts_agree_on_random_patterns(record: FloatFormat, dtype: ty
         assert (one == other).all()
 
 
+def made_up(exponent_bits: int, mantissa_bits: int, specials: Specials) -> FloatFormat:
+    return FloatFormat(
+        name="made up",
+        exponent_bits=exponent_bits,
+        mantissa_bits=mantissa_bits,
+        specials=specials,
+        nan_rule=NanRule.ALL_ONES,
+        nan_source="",
+        source="",
+    )
+
+
 def test_no_table_serves_a_target_whose_midpoints_the_head_cannot_hold() -> None:
     assert not has_table(BFLOAT16, FLOAT32)
     assert not has_table(FLOAT16, FLOAT32)
     assert not has_table(FLOAT16, FLOAT64)
+    assert not has_table(made_up(5, 7, Specials.IEEE), FLOAT32)
+    assert has_table(made_up(5, 6, Specials.IEEE), FLOAT32)
+    assert not has_table(made_up(8, 6, Specials.NEGATIVE_ZERO_NAN), FLOAT32), "half of 2^-133 is below the head's step"
+    assert has_table(made_up(8, 6, Specials.IEEE), FLOAT32)
     assert has_table(FLOAT32, FLOAT16)
     assert has_table(FLOAT32, BFLOAT16)
 
