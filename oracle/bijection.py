@@ -1,7 +1,7 @@
 """Proofs that an index relation loses no element and writes none twice.
 
 Two ways: a map that is linear in the index bits is a bijection when its matrix over GF(2) has full rank (`gf2`); any
-other is enumerated, every offset marked once. A failed proof names two indices that share an offset.
+other is enumerated, every offset marked once. A failed proof names the indices or the offset that are wrong.
 """
 
 from collections.abc import Iterable

@@ -7,8 +7,8 @@ written as in the formula they stand for:
     N // 64         panel number          N % 64      column within the panel
     K // 8 % 8      chunk of 8 within 64  K           the whole of k
 
-Example: with digits (N // 64, K, N % 64), K = 128 and N = 256, element k = 3, n = 70 has digits 1, 3, 6 of sizes 4, 128,
-64, so its offset is (1 · 128 + 3) · 64 + 6 = 8,390.
+Example: with digits (N // 64, K, N % 64), K = 128 and N = 256, element k = 3, n = 70 has digits 1, 3, 6 of sizes 4,
+128, 64, so its offset is (1 · 128 + 3) · 64 + 6 = 8,390.
 """
 
 from dataclasses import dataclass

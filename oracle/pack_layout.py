@@ -101,8 +101,7 @@ class PackLayout:
         k, n = _require_inside(k, K, "k"), _require_inside(n, N, "n")
         result = k * 0
         for digit in self.digits:
-            length, index = (stored[0], k) if digit.axis is Axis.K else (stored[1], n)
-            result = result * digit.size(length) + digit.of(index)
+            result = result * _size(digit, stored) + digit.of(k if digit.axis is Axis.K else n)
         return result
 
     def locate(self, offset: int, K: int, N: int) -> tuple[int, int]:
@@ -116,7 +115,7 @@ class PackLayout:
             raise Refusal(f"{self.name}: offset {offset} is outside a buffer of {math.prod(stored)} elements")
         index = {Axis.K: 0, Axis.N: 0}
         for digit in reversed(self.digits):
-            offset, value = divmod(offset, digit.size(stored[digit.axis is Axis.N]))
+            offset, value = divmod(offset, _size(digit, stored))
             index[digit.axis] += value * digit.divisor
         return index[Axis.K], index[Axis.N]
 
@@ -138,7 +137,7 @@ class PackLayout:
             padded = np.full(stored, fill, raw.dtype)
             padded[: raw.shape[0], : raw.shape[1]] = raw
             raw = padded
-        return raw.reshape(self._cut(*stored)).transpose(self._order()).reshape(-1)
+        return raw.reshape(self._cut(stored)).transpose(self._order()).reshape(-1)
 
     def unpack(self, flat: Array, K: int, N: int) -> Array:
         """The matrix [K, N] of a packed buffer; padding is dropped.
@@ -153,7 +152,7 @@ class PackLayout:
                 f"{self.name}: buffer of shape {buffer.shape}; K = {K}, N = {N} take [{math.prod(stored)}]",
                 hint="pass the whole packed buffer as one dimension",
             )
-        cut, order = self._cut(*stored), self._order()
+        cut, order = self._cut(stored), self._order()
         permuted = buffer.reshape([cut[axis] for axis in order])
         return permuted.transpose(np.argsort(order)).reshape(stored)[:K, :N]
 
@@ -169,12 +168,16 @@ class PackLayout:
         """Digits in the order of a row-major raw[K][N] cut into them."""
         return axis_digits(self.digits, Axis.K) + axis_digits(self.digits, Axis.N)
 
-    def _cut(self, K: int, N: int) -> list[int]:
-        return [digit.size(K if digit.axis is Axis.K else N) for digit in self._by_axis()]
+    def _cut(self, stored: tuple[int, int]) -> list[int]:
+        return [_size(digit, stored) for digit in self._by_axis()]
 
     def _order(self) -> Sequence[int]:
         cut = self._by_axis()
         return [cut.index(digit) for digit in self.digits]
+
+
+def _size(digit: Digit, stored: tuple[int, int]) -> int:
+    return digit.size(stored[0] if digit.axis is Axis.K else stored[1])
 
 
 def _round_up(value: int, multiple: int) -> int:

@@ -1,0 +1,123 @@
+"""Bank conflicts of one warp access to shared memory (NVIDIA) or LDS (AMD-like, waves of 64).
+
+The memory has 32 banks of 4 bytes; the word at byte address a lies in bank (a / 4) % 32. A phase serves 128 bytes: 32
+lanes of up to 4 bytes each, 16 lanes of 8 or 8 lanes of 16, in lane order. Within a phase every bank delivers one word
+a pass; lanes that want the same word share it. So a phase takes as many passes as its busiest bank has different
+words, and every pass beyond the first is a conflict. Example, 32 lanes reading 4 bytes at 8 · lane: banks 0, 2, .., 30
+have two words each, 2 passes, 1 conflict. At stride 64 bytes: banks 0 and 16 have 16 words each, 16 passes.
+
+Sources: CUDA C++ Programming Guide, shared memory of compute capability 5.x and later (32 banks of 32 bits, broadcast
+of a word). The phases of 8- and 16-byte accesses, and those of a wave of 64, are in no manual: see `evidence`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tileproof.oracle.evidence import Evidence
+from tileproof.oracle.refusal import Refusal
+
+WIDTHS = (1, 2, 4, 8, 16)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BankedMemory:
+    """A banked memory and the warp that reads it."""
+
+    name: str
+    #: Lanes of a warp or wave.
+    lanes: int
+    banks: int
+    bank_bytes: int
+    source: str
+    #: How the phases are known.
+    evidence: Evidence
+
+    def phase_lanes(self, width_bytes: int) -> int:
+        """Lanes that one phase serves, in lane order.
+
+        Raises:
+            Refusal: a width that no load has.
+        """
+        if width_bytes not in WIDTHS:
+            raise Refusal(f"an access of {width_bytes} bytes a lane", hint="widths are 1, 2, 4, 8 and 16 bytes")
+        return min(self.lanes, self.banks * self.bank_bytes // max(width_bytes, self.bank_bytes))
+
+
+SHARED = BankedMemory(
+    name="shared memory, warp of 32",
+    lanes=32,
+    banks=32,
+    bank_bytes=4,
+    source="CUDA C++ Programming Guide, compute capability 5.x and later; phases of wide accesses inferred",
+    evidence=Evidence.INFERRED,
+)
+LDS = BankedMemory(
+    name="LDS, wave of 64",
+    lanes=64,
+    banks=32,
+    bank_bytes=4,
+    source="HuangPuStar/MetaInfer int8-w8a8-gemm-prefill/SKILL.md @f3ac90ad sections 3.5, 8 (strides only)",
+    evidence=Evidence.INFERRED,
+)
+
+
+@dataclass(frozen=True)
+class BankUse:
+    """What one access of a warp costs."""
+
+    #: Phases that have an active lane.
+    phases: int
+    #: Passes over the banks, all phases together.
+    passes: int
+    #: The most passes of a single phase: "n-way".
+    ways: int
+
+    @property
+    def conflicts(self) -> int:
+        """Passes beyond one a phase."""
+        return self.passes - self.phases
+
+
+def bank_use(
+    addresses: npt.ArrayLike,
+    width_bytes: int,
+    *,
+    memory: BankedMemory = SHARED,
+    active: npt.ArrayLike | None = None,
+) -> BankUse:
+    """Counts the passes of one access.
+
+    Args:
+        addresses: byte address of each lane, [lanes]; what an inactive lane holds is not looked at.
+        width_bytes: bytes a lane moves: 1, 2, 4, 8 or 16.
+        memory: `SHARED` or `LDS`.
+        active: bool [lanes]; None for all.
+
+    Raises:
+        Refusal: another number of lanes, a negative address, or one that is no multiple of the width.
+    """
+    lanes = memory.phase_lanes(width_bytes)
+    array = np.asarray(addresses, dtype=np.int64)
+    mask = np.ones(memory.lanes, np.bool_) if active is None else np.asarray(active, dtype=np.bool_)
+    if array.shape != (memory.lanes,) or mask.shape != (memory.lanes,):
+        raise Refusal(f"{memory.name} has {memory.lanes} lanes; addresses {array.shape}, active {mask.shape}")
+    bad = np.flatnonzero(mask & ((array < 0) | (array % width_bytes != 0)))
+    if bad.size:
+        raise Refusal(f"lane {bad[0]}: address {array[bad[0]]} is no multiple of its {width_bytes} bytes")
+    counts = [
+        _passes(array[first : first + lanes][mask[first : first + lanes]], width_bytes, memory)
+        for first in range(0, memory.lanes, lanes)
+    ]
+    return BankUse(sum(count > 0 for count in counts), sum(counts), max(counts))
+
+
+def _passes(addresses: npt.NDArray[np.int64], width_bytes: int, memory: BankedMemory) -> int:
+    """Passes of one phase: different words in the busiest bank."""
+    words_each = max(1, width_bytes // memory.bank_bytes)
+    words = {int(address) // memory.bank_bytes + i for address in addresses for i in range(words_each)}
+    in_bank = [0] * memory.banks
+    for word in words:
+        in_bank[word % memory.banks] += 1
+    return max(in_bank)
