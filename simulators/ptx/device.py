@@ -26,7 +26,7 @@ from tileproof.simulators.ptx.schedule import Adversarial, Friendly, Schedule, S
 from tileproof.simulators.ptx.syntax import Module, Variable
 
 DEFAULT_MEMORY_LIMIT_BYTES = 8 << 30
-DEFAULT_STEP_BUDGET = 1 << 30
+DEFAULT_STEP_BUDGET = 1 << 25  # minutes
 
 
 class HasPtx(Protocol):
@@ -68,9 +68,9 @@ class Buffer:
     def written(self) -> Mask:
         """For each byte, whether an upload or a kernel wrote all of its bits."""
         allocation = self._live()
-        if allocation.undefined is None:
+        if allocation.written is None:
             return np.ones(self.nbytes, np.bool_)
-        whole: Mask = allocation.undefined[: self.nbytes] == 0
+        whole: Mask = allocation.written[: self.nbytes] == 0xFF
         return whole
 
     def release(self, memory: GlobalMemory) -> None:
@@ -134,7 +134,7 @@ class Device:
         schedule: "friendly" or "adversarial".
         seed: of the adversarial schedule; the same seed gives the same run.
         memory_limit_bytes: of all allocations together.
-        step_budget: steps of one launch before it is given up.
+        step_budget: steps of one wave of resident blocks before the launch is given up.
 
     Raises:
         Refusal: unknown architecture or schedule.
@@ -169,9 +169,8 @@ class Device:
 
     def upload(self, array: NDArray[Any]) -> Buffer:
         """A buffer that holds a copy of `array`."""
-        array = np.ascontiguousarray(array)
         allocation = self.memory.allocate(array.nbytes, defined=True)
-        allocation.data[: array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
+        allocation.fill(0, array.tobytes())
         return Buffer(allocation, array.shape, array.dtype)
 
     def allocate(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Buffer:
@@ -216,5 +215,5 @@ class Device:
         # Module variables without an initialiser are zero (PTX ISA, "Initializers").
         allocation = self.memory.allocate(variable.size_bytes, defined=True)
         if variable.initial is not None:
-            allocation.data[: variable.size_bytes] = np.frombuffer(variable.initial, np.uint8)
+            allocation.fill(0, variable.initial)
         return allocation.base

@@ -1,10 +1,10 @@
 """What the CPU device reports: findings, quieter notes and counters.
 
-A finding is one cause, however many threads and accesses it hit: reports with the same kind, PTX line and cause are
+A finding is one cause, however many threads and accesses it hit: reports with the same kind, source line and cause are
 counted, not repeated, and keep the first threads that were seen.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -43,6 +43,16 @@ class Where:
     ptx_line: int
     file: str | None = None
     line: int | None = None
+
+    @property
+    def source(self) -> tuple[str | None, int]:
+        """The line that a programmer would mend: unrolled copies of one CUDA line are one place."""
+        return (None, self.ptx_line) if self.line is None else (self.file, self.line)
+
+    @property
+    def place(self) -> str:
+        """That line in words."""
+        return f"PTX line {self.ptx_line}" if self.line is None else f"{self.file}:{self.line}"
 
     def __str__(self) -> str:
         cuda = f", {self.file}:{self.line}" if self.file else ""
@@ -120,32 +130,35 @@ class Findings:
     """Collects findings and notes of one launch, one entry a cause."""
 
     def __init__(self) -> None:
-        self._findings: dict[tuple[FindingKind, int, str], Finding] = {}
-        self._notes: dict[tuple[int, str], Note] = {}
+        self._findings: dict[Hashable, Finding] = {}
+        self._notes: dict[Hashable, Note] = {}
 
-    def add(self, kind: FindingKind, message: str, where: Where, threads: Sequence[Thread], count: int) -> None:
-        """Record `count` hits of a cause; the message of the first hit is kept."""
-        key = (kind, where.ptx_line, _cause(message))
+    def add(
+        self, kind: FindingKind, message: str, where: Where, threads: Sequence[Thread], count: int, detail: str = ""
+    ) -> None:
+        """Record `count` hits of a cause.
+
+        Args:
+            kind: the cause's class.
+            message: the cause; equal messages at one place are one cause.
+            where: the instruction that showed it.
+            threads: threads that were hit.
+            count: how many lanes were hit.
+            detail: what is particular to this hit (addresses, values, the other thread); the first one is shown.
+        """
+        key = (kind, where.source, message)
         known = self._findings.get(key)
         if known is None:
-            self._findings[key] = Finding(kind, message, where, tuple(threads[:SHOWN_THREADS]), count)
+            self._findings[key] = Finding(kind, message + detail, where, tuple(threads[:SHOWN_THREADS]), count)
         else:
             self._findings[key] = replace(known, count=known.count + count)
 
     def note(self, message: str, where: Where, count: int) -> None:
         """Record `count` hits of something quieter."""
-        key = (where.ptx_line, _cause(message))
+        key = (where.source, message)
         known = self._notes.get(key)
         self._notes[key] = Note(message, where, count) if known is None else replace(known, count=known.count + count)
 
     def report(self, counters: Counters) -> Report:
         """The launch's report, in the order in which causes were first seen."""
         return Report(list(self._findings.values()), list(self._notes.values()), counters)
-
-
-def _cause(message: str) -> str:
-    """The part of a message before its first digit: addresses and indices do not make a new cause."""
-    for position, character in enumerate(message):
-        if character.isdigit():
-            return message[:position]
-    return message

@@ -5,12 +5,13 @@ so lane // 32 is the warp and lane // lanes_per_block the block.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from tileproof.simulators.ptx.findings import Index3, Thread
 from tileproof.simulators.ptx.memory import Bits, Lanes
-from tileproof.simulators.ptx.order import WARP
+from tileproof.simulators.ptx.shadow import WARP
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Geometry:
         resident: linear block indices, x fastest.
         dynamic_shared_bytes: of the launch.
         total_shared_bytes: static and dynamic.
+        blocks_left: blocks that start when the resident ones have ended.
     """
 
     grid: Index3
@@ -30,6 +32,7 @@ class Geometry:
     resident: Lanes
     dynamic_shared_bytes: int
     total_shared_bytes: int
+    blocks_left: int
 
     @property
     def threads(self) -> int:
@@ -51,9 +54,18 @@ class Geometry:
         """Lanes of all resident blocks."""
         return self.lanes_per_block * self.resident.size
 
+    @cached_property
+    def local(self) -> Lanes:
+        """Each lane's linear index in its block."""
+        return np.arange(self.lanes) % self.lanes_per_block
+
     def live(self) -> Lanes:
         """Lanes that are threads of the launch."""
-        return np.flatnonzero(np.arange(self.lanes) % self.lanes_per_block < self.threads)
+        return np.flatnonzero(self.local < self.threads)
+
+    def blocks_of(self, lanes: Lanes) -> Lanes:
+        """Resident blocks, as indices, that the lanes belong to; each once."""
+        return np.unique(lanes // self.lanes_per_block)
 
     def thread(self, lane: int) -> Thread:
         """Block and thread index of a lane."""
@@ -62,7 +74,7 @@ class Geometry:
 
     def special(self, name: str) -> Bits:
         """A special register's value in every lane (PTX ISA, "Special Registers")."""
-        local = np.arange(self.lanes) % self.lanes_per_block
+        local = self.local
         lane = (local % WARP).astype(np.uint64)
         bit = np.uint64(1) << lane
         everywhere = np.uint64(0xFFFF_FFFF)
@@ -87,20 +99,22 @@ class Geometry:
                 return np.full(self.lanes, self.dynamic_shared_bytes, np.uint64)
             case "%total_smem_size":
                 return np.full(self.lanes, self.total_shared_bytes, np.uint64)
-        return self._index(name, local)
+        return self._index(name)
 
-    def _index(self, name: str, local: Lanes) -> Bits:
+    def _index(self, name: str) -> Bits:
         register, axis = name[1:].split(".")
         dimension = "xyz".index(axis)
         if register == "ntid":
             return np.full(self.lanes, self.block[dimension], np.uint64)
         if register == "nctaid":
             return np.full(self.lanes, self.grid[dimension], np.uint64)
-        blocks = np.repeat(self.resident, self.lanes_per_block)
-        linear, extent = (local, self.block) if register == "tid" else (blocks, self.grid)
-        index = np.stack((linear % extent[0], linear // extent[0] % extent[1], linear // (extent[0] * extent[1])))
-        chosen: Bits = index[dimension].astype(np.uint64)
-        return chosen
+        if register == "tid":
+            linear, extent = self.local, self.block
+        else:
+            linear, extent = np.repeat(self.resident, self.lanes_per_block), self.grid
+        stride = (1, extent[0], extent[0] * extent[1])[dimension]
+        index: Bits = (linear // stride % extent[dimension]).astype(np.uint64)
+        return index
 
 
 def _unravel(linear: int, extent: Index3) -> Index3:

@@ -13,13 +13,15 @@ from tileproof.simulators.ptx.geometry import Geometry
 from tileproof.simulators.ptx.layout import CONST_BASE, PARAM_BASE, align_up
 from tileproof.simulators.ptx.limits import Limits
 from tileproof.simulators.ptx.memory import GlobalMemory, Window
-from tileproof.simulators.ptx.order import WARP
 from tileproof.simulators.ptx.program import Program
-from tileproof.simulators.ptx.schedule import WAVE_LANES, Schedule
+from tileproof.simulators.ptx.schedule import Schedule
+from tileproof.simulators.ptx.shadow import WARP
 from tileproof.simulators.ptx.syntax import Parameter
 from tileproof.simulators.ptx.wave import LaunchMemory, Wave
 
-# Bytes of read records (shared bytes times warps) that one wave may hold; it lowers the resident blocks.
+# Lanes of one wave: numpy is fastest per lane between a few thousand and some ten thousand lanes.
+WAVE_LANES = 8192
+# Records of shared accesses (granules times warps, 12 bytes each) that a wave may need; more lowers its blocks.
 _ORDER_RECORDS = 1 << 22
 _GRID_LIMIT = (2**31 - 1, 65535, 65535)
 _BLOCK_LIMIT = (1024, 1024, 64)
@@ -46,6 +48,11 @@ class LaunchShape:
     block: Index3
     shared_bytes: int
 
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
 
 def launch(
     program: Program,
@@ -64,37 +71,45 @@ def launch(
         Refusal: grid, block, shared memory or arguments are illegal, or the kernel is outside the modelled range.
     """
     _check_shape(program, shape, limits)
-    memory = LaunchMemory(global_memory, _parameters(program, args), _constants(program))
+    memory = LaunchMemory(global_memory, _parameters(program, args), _constants(program), global_addresses)
     findings, counters = Findings(), Counters()
-    dynamic = align_up(program.shared_bytes, program.dynamic_alignment) if shape.shared_bytes else program.shared_bytes
-    total_shared = dynamic + shape.shared_bytes
-    left = np.arange(shape.grid[0] * shape.grid[1] * shape.grid[2])
-    threads = shape.block[0] * shape.block[1] * shape.block[2]
-    warps = -(-threads // WARP)
-    most = max(1, min(WAVE_LANES // (warps * WARP), _ORDER_RECORDS // max(1, total_shared * warps)))
-    while left.size:
-        resident = schedule.wave(left, most)
-        left = left[resident.size :] if (left[: resident.size] == resident).all() else np.setdiff1d(left, resident)
-        geometry = Geometry(shape.grid, shape.block, resident, shape.shared_bytes, total_shared)
-        wave = Wave(program, geometry, memory, global_addresses, findings, counters)
-        step_budget = Engine(wave, schedule, step_budget).run()
+    engine = Engine(program, schedule, step_budget)
+    blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
+    total_shared = _total_shared_bytes(program, shape)
+    for resident in schedule.waves(blocks, _most_blocks(program, shape, total_shared)):
+        blocks -= resident.size
+        geometry = Geometry(shape.grid, shape.block, resident, shape.shared_bytes, total_shared, blocks)
+        engine.run(Wave(program, geometry, memory, schedule, findings, counters))
     return findings.report(counters)
+
+
+def _total_shared_bytes(program: Program, shape: LaunchShape) -> int:
+    """Static shared memory and, aligned behind it, the dynamic part."""
+    if not shape.shared_bytes:
+        return program.shared_bytes
+    return align_up(program.shared_bytes, program.dynamic_alignment) + shape.shared_bytes
+
+
+def _most_blocks(program: Program, shape: LaunchShape, total_shared: int) -> int:
+    """How many blocks are resident at most."""
+    warps = -(-shape.threads // WARP)
+    records = -(-total_shared // program.shared_granule) * warps
+    return max(1, min(WAVE_LANES // (warps * WARP), _ORDER_RECORDS // max(1, records)))
 
 
 def _check_shape(program: Program, shape: LaunchShape, limits: Limits) -> None:
     for name, extent, limit in (("grid", shape.grid, _GRID_LIMIT), ("block", shape.block, _BLOCK_LIMIT)):
         if len(extent) != 3 or any(not 1 <= n <= most for n, most in zip(extent, limit, strict=True)):
             raise Refusal(f"{name} {extent}: each of x, y, z must lie in 1 to {limit}")
-    threads = shape.block[0] * shape.block[1] * shape.block[2]
-    if threads > _THREAD_LIMIT:
-        raise Refusal(f"block {shape.block} has {threads} threads, the limit is {_THREAD_LIMIT}")
+    if shape.threads > _THREAD_LIMIT:
+        raise Refusal(f"block {shape.block} has {shape.threads} threads, the limit is {_THREAD_LIMIT}")
     limit3 = program.thread_limit
     if limit3 is not None:
         most = limit3[0] * limit3[1] * limit3[2]
-        if threads > most or (program.thread_exact and shape.block != limit3):
+        if shape.threads > most or (program.thread_exact and shape.block != limit3):
             rule = ".reqntid" if program.thread_exact else ".maxntid"
             raise Refusal(f"block {shape.block}: the kernel {program.name} was compiled with {rule} {limit3}")
-    if shape.shared_bytes < 0 or program.shared_bytes + shape.shared_bytes > limits.shared_bytes_per_block:
+    if shape.shared_bytes < 0 or _total_shared_bytes(program, shape) > limits.shared_bytes_per_block:
         raise Refusal(
             f"{program.shared_bytes} bytes of static and {shape.shared_bytes} of dynamic shared memory: "
             f"{limits.arch} has {limits.shared_bytes_per_block} a block"
@@ -103,22 +118,17 @@ def _check_shape(program: Program, shape: LaunchShape, limits: Limits) -> None:
 
 def _constants(program: Program) -> Window:
     window = Window("constant", CONST_BASE, len(program.constant_image), 1, defined=True)
-    window.data[: len(program.constant_image)] = np.frombuffer(program.constant_image, np.uint8)
+    window.fill(0, program.constant_image)
     return window
 
 
 def _parameters(program: Program, args: Sequence[Argument]) -> Window:
+    """The parameter area; padding between parameters stays undefined."""
     if len(args) != len(program.parameters):
         raise Refusal(f"{len(args)} arguments: the kernel {program.name} takes {len(program.parameters)}")
     window = Window("parameter", PARAM_BASE, program.parameter_bytes, 1, defined=False)
-    assert window.undefined is not None
     for index, (argument, parameter) in enumerate(zip(args, program.parameters, strict=True)):
-        raw = _raw(argument, parameter, index)
-        start = program.parameter_offsets[index]
-        window.data[start : start + len(raw)] = np.frombuffer(raw, np.uint8)
-        window.undefined[start : start + len(raw)] = 0
-    if not window.undefined[: program.parameter_bytes].any():
-        window.undefined = None
+        window.fill(program.parameter_offsets[index], _raw(argument, parameter, index))
     return window
 
 

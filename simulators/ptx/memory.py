@@ -10,9 +10,8 @@ at +8), although the host array behind it is padded; a 2-byte load there is fine
 """
 
 import bisect
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,16 +32,25 @@ GLOBAL_BASE = 0x7000_0000_0000
 # Host arrays are padded so that every aligned access of up to 16 bytes can be made through a typed view.
 PADDING = 16
 
-_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_ALL_BITS = np.uint8(0xFF)
+_UNSIGNED: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Lanes whose access was wrong, as indices into the address vector, with kind and cause."""
+    """Lanes whose access was wrong, as indices into the address vector.
+
+    Attributes:
+        kind: of the finding.
+        message: what was accessed, a noun phrase.
+        positions: the lanes.
+        detail: where the first of them accessed.
+    """
 
     kind: FindingKind
     message: str
     positions: Lanes
+    detail: str
 
 
 @dataclass(frozen=True)
@@ -55,33 +63,44 @@ class Piece:
 
 
 class Backing:
-    """Bytes and their undefined bits. `undefined` is None while every bit is defined."""
+    """Bytes, and which of their bits something wrote: `written` is None while that is all of them.
+
+    Both arrays start as zeros that the operating system provides at first touch, so a huge allocation costs nothing
+    until it is used.
+    """
 
     def __init__(self, nbytes: int, *, defined: bool) -> None:
         padded = -(-nbytes // PADDING) * PADDING + PADDING
         self.nbytes = nbytes
         self.data: Bytes = np.zeros(padded, np.uint8)
-        self.undefined: Bytes | None = None if defined else np.full(padded, 0xFF, np.uint8)
+        self.written: Bytes | None = None if defined else np.zeros(padded, np.uint8)
+
+    def fill(self, start: int, raw: bytes | memoryview) -> None:
+        """Write bytes from the host."""
+        source = np.frombuffer(raw, np.uint8)
+        self.data[start : start + source.size] = source
+        if self.written is not None:
+            self.written[start : start + source.size] = _ALL_BITS
 
     def load(self, offsets: Lanes, size: int) -> tuple[Bits, Bits | None]:
         """Values and undefined-bit masks (None: all defined) at aligned byte offsets."""
         element = _UNSIGNED[size]
         index = offsets // size
         values = self.data.view(element)[index].astype(np.uint64)
-        if self.undefined is None:
+        if self.written is None:
             return values, None
-        masks = self.undefined.view(element)[index].astype(np.uint64)
-        return values, masks if masks.any() else None
+        masks = ~self.written.view(element)[index]
+        return values, masks.astype(np.uint64) if masks.any() else None
 
     def store(self, offsets: Lanes, size: int, values: Bits, masks: Bits | None) -> None:
         """Write values; of several writes to one place the last one stays."""
         element = _UNSIGNED[size]
         index = offsets // size
         self.data.view(element)[index] = values.astype(element)
-        if masks is not None and self.undefined is None:
-            self.undefined = np.zeros(self.data.shape, np.uint8)
-        if self.undefined is not None:
-            self.undefined.view(element)[index] = 0 if masks is None else masks.astype(element)
+        if masks is not None and self.written is None:
+            self.written = np.full(self.data.shape, _ALL_BITS)
+        if self.written is not None:
+            self.written.view(element)[index] = np.iinfo(element).max if masks is None else ~masks.astype(element)
 
 
 class Space(Protocol):
@@ -104,7 +123,7 @@ class Allocation(Backing):
         """Drop the bytes; the addresses stay known as freed."""
         self.freed = True
         self.data = np.zeros(0, np.uint8)
-        self.undefined = None
+        self.written = None
 
 
 class GlobalMemory:
@@ -159,37 +178,47 @@ class GlobalMemory:
     def _locate_each(self, addresses: Bits, size: int) -> tuple[list[Piece], list[Fault]]:
         pieces: list[Piece] = []
         faults: list[Fault] = []
-        bases = np.array(self._bases, np.uint64)
-        owners = np.searchsorted(bases, addresses, side="right").astype(np.int64) - 1
+        owners = np.searchsorted(np.array(self._bases, np.uint64), addresses, side="right").astype(np.int64) - 1
         for owner in np.unique(owners):
             positions = np.flatnonzero(owners == owner)
             if owner < 0:
-                message = f"address 0x{int(addresses[positions[0]]):x} lies in no allocation"
-                faults.append(Fault(FindingKind.OUT_OF_BOUNDS, message, positions))
+                faults.append(self._outside(None, int(addresses[positions[0]]), size, positions))
                 continue
             allocation = self._allocations[int(owner)]
-            offsets = (addresses[positions] - np.uint64(allocation.base)).astype(np.int64)
-            inside = offsets + size <= allocation.nbytes
-            faults += _global_faults(allocation, positions, offsets, inside, size)
-            if inside.any() and not allocation.freed:
-                pieces.append(Piece(allocation, positions[inside], offsets[inside]))
+            offsets = addresses[positions] - np.uint64(allocation.base)
+            inside = offsets + np.uint64(size) <= np.uint64(allocation.nbytes)
+            inside &= offsets <= np.uint64(allocation.nbytes)  # the sum above may have wrapped around
+            if not inside.all():
+                outside = positions[~inside]
+                faults.append(self._outside(allocation, int(addresses[outside[0]]), size, outside))
+            if not inside.any():
+                continue
+            if allocation.freed:
+                message = f"a freed allocation of {allocation.nbytes} bytes"
+                detail = f" (byte offset {int(offsets[inside][0])})"
+                faults.append(Fault(FindingKind.USE_AFTER_FREE, message, positions[inside], detail))
+            else:
+                pieces.append(Piece(allocation, positions[inside], offsets[inside].astype(np.int64)))
         return pieces, faults
 
-
-def _global_faults(
-    allocation: Allocation, positions: Lanes, offsets: Lanes, inside: Mask, size: int
-) -> Iterator[Fault]:
-    outside = positions[~inside]
-    if outside.size:
-        first = int(offsets[~inside][0])
-        message = (
-            f"access of {size} bytes ends past an allocation of {allocation.nbytes} bytes "
-            f"(byte offset {first}, {first + size - allocation.nbytes} bytes past the end)"
+    def _outside(self, before: Allocation | None, address: int, size: int, positions: Lanes) -> Fault:
+        """The fault of an access outside, told from the nearest allocation."""
+        after = (
+            self._allocations[index]
+            if (index := bisect.bisect_right(self._bases, address)) < len(self._bases)
+            else None
         )
-        yield Fault(FindingKind.OUT_OF_BOUNDS, message, outside)
-    if allocation.freed and inside.any():
-        message = f"access to a freed allocation of {allocation.nbytes} bytes"
-        yield Fault(FindingKind.USE_AFTER_FREE, message, positions[inside])
+        past = address + size - (before.base + before.nbytes) if before is not None else None
+        short = after.base - address if after is not None else None
+        if past is not None and before is not None and past <= min(ALLOCATION_GAP, short or ALLOCATION_GAP):
+            message = f"memory past the end of an allocation of {before.nbytes} bytes"
+            detail = f" (bytes {address - before.base} to {address - before.base + size - 1})"
+        elif short is not None and after is not None and short <= ALLOCATION_GAP:
+            message = f"memory before the start of an allocation of {after.nbytes} bytes"
+            detail = f" (byte offset {-short})"
+        else:
+            message, detail = "an address in no allocation", f" (0x{address:x})"
+        return Fault(FindingKind.OUT_OF_BOUNDS, message, positions, detail)
 
 
 class Window(Backing):
@@ -217,10 +246,8 @@ class Window(Backing):
         if inside.all():
             return [Piece(self, slice(None), offsets)], []
         outside = np.flatnonzero(~inside)
-        message = (
-            f"access of {size} bytes at {self._name} address 0x{int(addresses[outside[0]]):x}: "
-            f"the kernel owns {self._piece_bytes} bytes from 0x{self._base:x}"
-        )
+        message = f"{self._name} memory outside the {self._piece_bytes} bytes of the kernel"
+        detail = f" (byte offset {int(relative[outside[0]])})"
         positions = np.flatnonzero(inside)
         pieces = [Piece(self, positions, offsets[inside])] if positions.size else []
-        return pieces, [Fault(FindingKind.OUT_OF_BOUNDS, message, outside)]
+        return pieces, [Fault(FindingKind.OUT_OF_BOUNDS, message, outside, detail)]

@@ -9,170 +9,130 @@ over a whole warp opens the warp's next interval; shuffles and votes order nothi
 Example: warp 0 writes s[0] in interval 0, warp 1 reads it with no barrier between: warp 1's bound for warp 0 is 0, and
 0 < 0 is false, so this is a race. After one `bar.sync` the bound is 1 and the read is ordered.
 
-Strong accesses (atomics) conflict with weak ones only, and never evict the record of a weak one. Edges through fences,
-mbarriers and asynchronous copies, and order in global memory, are not part of this file yet; what would need them to be
-exact (a partial `bar.warp.sync`, a barrier with fewer threads than the block) is refused by the engine.
+Two strong accesses (atomic, volatile, relaxed, acquire, release) never race here: all scopes include the block. Edges
+through fences, and order in global memory, are not part of this file yet. Where fences stand so that they may order two
+accesses, the answer is "undecided", which the engine refuses instead of calling it a race; a partial `bar.warp.sync`
+and a barrier with fewer threads than the block are refused too.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from tileproof.simulators.ptx.memory import Bits, Lanes, Mask
-
-WARP = 32
-_NOBODY = -1
-_WEAK, _STRONG = 0, 1
+from tileproof.simulators.ptx.memory import Lanes, Mask
+from tileproof.simulators.ptx.shadow import WARP, AccessSet, Earlier, LastWrite, Rows
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """Two accesses without order.
+    """Accesses of one instruction without order after earlier ones.
 
     Attributes:
-        position: index into the access vector of the present instruction.
-        byte: byte offset in the shared window of all resident blocks.
-        other_lane: the earlier access's lane.
-        earlier: "write" or "read".
-        other_step: index of the earlier access's instruction.
+        positions: indices into the access vector of the present instruction.
+        other_lane: lane of the access that the first of them conflicts with.
+        other_step: its instruction.
+        other_writes: whether it was a write.
+        undecided: a release by that warp and an acquire by the present one may order them.
     """
 
-    position: int
-    byte: int
+    positions: Lanes
     other_lane: int
-    earlier: str
     other_step: int
+    other_writes: bool
+    undecided: bool
+
+
+@dataclass(frozen=True)
+class AccessKind:
+    """How a step touches memory: an atomic is a strong write."""
+
+    writes: bool
+    strong: bool
 
 
 class SharedOrder:
-    """Clocks of the resident warps, and per byte of shared memory the last weak and strong write and the reads since.
+    """Clocks of the resident warps, and the records of who touched their shared memory.
 
     Args:
         window_bytes: bytes of shared memory of all resident blocks, padded as in the window.
-        warps: resident warps.
+        granule_bytes: bytes of the kernel's smallest access to it.
+        blocks: resident blocks.
         warps_per_block: warps of one block.
     """
 
-    def __init__(self, window_bytes: int, warps: int, warps_per_block: int) -> None:
+    def __init__(self, window_bytes: int, granule_bytes: int, blocks: int, warps_per_block: int) -> None:
+        self._granule_bytes = granule_bytes
+        self._granules = -(-window_bytes // granule_bytes)
         self._warps_per_block = warps_per_block
-        self._bounds = np.zeros((warps, warps_per_block), np.int32)  # own column: the warp's current interval
-        self._writer = np.full((2, window_bytes), _NOBODY, np.int32)
-        self._write_interval = np.zeros((2, window_bytes), np.int32)
-        self._write_step = np.zeros((2, window_bytes), np.int32)
-        self._read_lanes = np.zeros((window_bytes, warps_per_block), np.uint32)
-        self._read_interval = np.zeros((window_bytes, warps_per_block), np.int32)
-        self._read_step = np.zeros(window_bytes, np.int32)
+        warps = blocks * warps_per_block
+        self._bounds = np.zeros((warps, warps_per_block), np.int64)  # own column: the warp's current interval
+        self._own_column = np.arange(warps) % warps_per_block
+        self._released = np.zeros(warps, np.bool_)
+        self._acquired = np.zeros(warps, np.bool_)
+        self._last_write = LastWrite(self._granules)
+        self._sets: dict[AccessKind, AccessSet] = {}
 
     def barrier(self, lanes: Lanes) -> None:
-        """The lanes of one block's completed `bar.sync`: all get the union of the participants' clocks."""
+        """The lanes of completed barriers of whole blocks: the warps of a block get the union of their clocks."""
         warps = np.unique(lanes // WARP)
-        columns = warps % self._warps_per_block
-        union = self._bounds[warps].max(axis=0)
-        union[columns] = self._bounds[warps, columns] + 1
-        self._bounds[warps] = union
+        present = np.zeros((self._bounds.shape[0], 1), np.bool_)
+        present[warps] = True
+        per_block = self._bounds.reshape(-1, self._warps_per_block, self._warps_per_block)
+        clocks = np.where(present, self._bounds, 0).reshape(per_block.shape)
+        union = clocks.max(axis=1)
+        columns = self._own_column[warps]
+        union[warps // self._warps_per_block, columns] = self._bounds[warps, columns] + 1
+        self._bounds[warps] = union[warps // self._warps_per_block]
+        self._released[warps] = self._acquired[warps] = False
 
     def warp_sync(self, warps: Lanes) -> None:
         """`bar.warp.sync` by all lanes that have not exited: the warps' next interval."""
-        self._bounds[warps, warps % self._warps_per_block] += 1
+        self._bounds[warps, self._own_column[warps]] += 1
 
-    def read(self, lanes: Lanes, offsets: Lanes, size: int, step: int) -> Conflict | None:
-        """A weak load: record it; the first conflict with an unordered write, if any."""
-        positions, who, where = _spread(lanes, offsets, size)
-        conflict = self._unordered_write(positions, who, where, (_WEAK, _STRONG))
-        warp = (who // WARP) % self._warps_per_block
-        now = self._bounds[who // WARP, warp]
-        fresh = self._read_interval[where, warp] != now
-        self._read_lanes[where[fresh], warp[fresh]] = 0
-        self._read_interval[where, warp] = now
-        np.bitwise_or.at(self._read_lanes, (where, warp), np.uint32(1) << (who % WARP).astype(np.uint32))
-        self._read_step[where] = step
+    def release(self, lanes: Lanes) -> None:
+        """Fences and `.release`: what the lanes' warps did may be published."""
+        self._released[lanes // WARP] = True
+
+    def acquire(self, lanes: Lanes) -> None:
+        """Fences and `.acquire`: the lanes' warps may have learned what others published."""
+        self._acquired[lanes // WARP] = True
+
+    def access(self, kind: AccessKind, lanes: Lanes, offsets: Lanes, size: int, step: int) -> Conflict | None:
+        """Record an access; the conflict with an earlier one, if any."""
+        rows = Rows.of(lanes, offsets, size, self._granule_bytes, self._own_column)
+        conflict = self._check(kind, rows)
+        interval = self._bounds[rows.warp, rows.column]
+        if kind.writes and not kind.strong:
+            self._last_write.record(rows, interval, step)
+            for accesses in self._sets.values():
+                accesses.forget(rows.granule)
+        else:
+            self._set_of(kind).record(rows, interval, step)
         return conflict
 
-    def strong_read(self, lanes: Lanes, offsets: Lanes, size: int) -> Conflict | None:
-        """A strong load (`.volatile`, `.relaxed`, `.acquire`): conflicts with unordered weak writes only.
+    def _set_of(self, kind: AccessKind) -> AccessSet:
+        if kind not in self._sets:
+            self._sets[kind] = AccessSet(self._granules, self._warps_per_block)
+        return self._sets[kind]
 
-        It is not recorded: a later weak write that is not ordered after it stays unseen.
-        """
-        positions, who, where = _spread(lanes, offsets, size)
-        return self._unordered_write(positions, who, where, (_WEAK,))
-
-    def write(self, lanes: Lanes, offsets: Lanes, size: int, step: int) -> Conflict | None:
-        """A weak store: record it; the first conflict with an unordered read or write, if any."""
-        positions, who, where = _spread(lanes, offsets, size)
-        conflict = self._unordered_write(positions, who, where, (_WEAK, _STRONG))
-        conflict = conflict or self._unordered_read(positions, who, where)
-        self._record_write(_WEAK, who, where, step)
-        self._read_lanes[where] = 0  # checked above: a later conflict with these reads would name this write
+    def _check(self, kind: AccessKind, rows: Rows) -> Conflict | None:
+        conflict = self._conflict(rows, self._last_write.unordered(rows, self._bounds), True)
+        for other, accesses in self._sets.items():
+            conflicting = (kind.writes or other.writes) and not (kind.strong and other.strong)
+            if conflicting and (conflict is None or conflict.undecided):
+                conflict = self._conflict(rows, accesses.unordered(rows, self._bounds), other.writes) or conflict
         return conflict
 
-    def atomic(self, lanes: Lanes, offsets: Lanes, size: int, step: int) -> Conflict | None:
-        """A strong read-modify-write: conflicts with unordered weak accesses only."""
-        positions, who, where = _spread(lanes, offsets, size)
-        conflict = self._unordered_write(positions, who, where, (_WEAK,))
-        conflict = conflict or self._unordered_read(positions, who, where)
-        self._record_write(_STRONG, who, where, step)
-        return conflict
-
-    def _record_write(self, layer: int, who: Lanes, where: Lanes, step: int) -> None:
-        self._writer[layer, where] = who
-        self._write_interval[layer, where] = self._bounds[who // WARP, (who // WARP) % self._warps_per_block]
-        self._write_step[layer, where] = step
-
-    def _unordered_write(self, positions: Lanes, who: Lanes, where: Lanes, layers: tuple[int, ...]) -> Conflict | None:
-        for layer in layers:
-            writer = self._writer[layer, where]
-            column = (writer // WARP) % self._warps_per_block
-            bound = self._bounds[who // WARP, column]
-            bad = (writer != _NOBODY) & (writer != who) & (self._write_interval[layer, where] >= bound)
-            if bad.any():
-                first = int(np.flatnonzero(bad)[0])
-                byte = int(where[first])
-                return Conflict(
-                    int(positions[first]), byte, int(writer[first]), "write", int(self._write_step[layer, byte])
-                )
-        return None
-
-    def _unordered_read(self, positions: Lanes, who: Lanes, where: Lanes) -> Conflict | None:
-        unordered = self._read_interval[where] >= self._bounds[who // WARP]
-        readers = np.where(unordered, self._read_lanes[where], np.uint32(0))
-        own = (who // WARP) % self._warps_per_block
-        rows = np.arange(who.size)
-        readers[rows, own] &= ~(np.uint32(1) << (who % WARP).astype(np.uint32))
-        if not readers.any():
+    def _conflict(self, rows: Rows, earlier: Earlier | None, writes: bool) -> Conflict | None:
+        if earlier is None:
             return None
-        first, warp = (int(index) for index in np.argwhere(readers)[0])
-        lane = int(readers[first, warp]).bit_length() - 1
-        block_lane = int(who[first]) // (WARP * self._warps_per_block) * WARP * self._warps_per_block
-        byte = int(where[first])
+        undecided: Mask = self._released[earlier.lane // WARP] & self._acquired[rows.warp[earlier.rows]]
+        chosen = np.flatnonzero(~undecided) if not undecided.all() else np.arange(earlier.rows.size)
+        first = int(chosen[0])
         return Conflict(
-            int(positions[first]), byte, block_lane + warp * WARP + lane, "read", int(self._read_step[byte])
+            np.unique(rows.position[earlier.rows[chosen]]),
+            int(earlier.lane[first]),
+            int(earlier.step[first]),
+            writes,
+            bool(undecided.all()),
         )
-
-
-def same_instruction_writes(offsets: Lanes, size: int, values: Sequence[Bits]) -> tuple[Mask, Mask] | None:
-    """Lanes of one store that write one address: (with different values, with equal values); None if there are none.
-
-    Which of several values stays is undefined (CUDA C++ Programming Guide, "SIMT Architecture": one of the writes is
-    performed, which one is undefined).
-    """
-    order = np.argsort(offsets, kind="stable")
-    ordered = offsets[order]
-    repeats = ordered[1:] < ordered[:-1] + size
-    if not repeats.any():
-        return None
-    equal = ordered[1:] == ordered[:-1]
-    for element in values:
-        equal &= element[order[1:]] == element[order[:-1]]
-    different = np.zeros(offsets.size, np.bool_)
-    same = np.zeros(offsets.size, np.bool_)
-    different[order[1:]] = repeats & ~equal
-    same[order[1:]] = repeats & equal
-    return different, same
-
-
-def _spread(lanes: Lanes, offsets: Lanes, size: int) -> tuple[Lanes, Lanes, Lanes]:
-    """One row for each byte: position in the access vector, lane, byte offset."""
-    positions = np.repeat(np.arange(lanes.size), size)
-    where = (offsets[:, None] + np.arange(size)).reshape(-1)
-    return positions, lanes[positions], where

@@ -9,6 +9,7 @@ engine never asks what kind an operand is.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from tileproof.simulators.ptx.findings import Where
 from tileproof.simulators.ptx.operation import Operation
@@ -16,6 +17,7 @@ from tileproof.simulators.ptx.syntax import Parameter, Variable
 
 SINK = -1
 NO_GUARD = -1
+NONE = -1
 
 
 class Kind(Enum):
@@ -29,11 +31,15 @@ class Kind(Enum):
     ATOMIC = "atomic"
     SHUFFLE = "shuffle"
     VOTE = "vote"
+    MATCH = "match"
+    REDUCE = "reduce"
+    ELECT = "elect"
     ACTIVE_MASK = "active mask"
     BARRIER = "barrier"
     WARP_BARRIER = "warp barrier"
     BRANCH = "branch"
     EXIT = "exit"
+    FENCE = "fence"
     NOTHING = "nothing"
 
 
@@ -48,22 +54,24 @@ class StateSpace(Enum):
     PARAM = "param"
 
 
-class ShuffleMode(Enum):
-    """How `shfl.sync` finds the source lane."""
+class CollectiveMode(Enum):
+    """How a shuffle finds the source lane, or what a vote, match, reduction or reducing barrier returns."""
 
     UP = "up"
     DOWN = "down"
     BUTTERFLY = "bfly"
     INDEX = "idx"
-
-
-class VoteMode(Enum):
-    """What `vote.sync` returns."""
-
     ALL = "all"
     ANY = "any"
     UNIFORM = "uni"
     BALLOT = "ballot"
+    COUNT = "count"
+    ADD = "add"
+    MIN = "min"
+    MAX = "max"
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
 
 
 @dataclass(frozen=True)
@@ -73,16 +81,33 @@ class Access:
     Attributes:
         space: where the address points.
         size: bytes of one element.
-        signed: a load sign-extends into a wider register.
         offset: byte offset added to the address register.
         strong: `.volatile`, `.relaxed`, `.acquire`, `.release` and atomics (PTX ISA, "Memory Consistency Model").
+        acquires: `.acquire` or `.acq_rel`.
+        releases: `.release` or `.acq_rel`.
     """
 
     space: StateSpace
     size: int
-    signed: bool
     offset: int
     strong: bool
+    acquires: bool
+    releases: bool
+
+
+@dataclass(frozen=True)
+class BarrierForm:
+    """The operands of a block barrier.
+
+    Attributes:
+        number: slot of the barrier's number.
+        count: slot of the number of threads, or NONE.
+        aligned: all threads of a warp must execute the same instruction.
+    """
+
+    number: int
+    count: int
+    aligned: bool
 
 
 @dataclass(frozen=True)
@@ -100,7 +125,10 @@ class Step:
         target: step index of a branch.
         operation: for ARITHMETIC, and the combining step of ATOMIC.
         access: for LOAD, STORE, ATOMIC.
-        mode: for SHUFFLE and VOTE.
+        mode: for SHUFFLE, VOTE, MATCH, REDUCE and a reducing BARRIER.
+        negated: the predicate source of VOTE or BARRIER is read inverted.
+        signed: REDUCE compares signed numbers.
+        barrier: for BARRIER.
         element_bits: for PACK and UNPACK.
         narrow: for each source, the operand type's bits where the register is wider, else 0.
         sign_from: for each destination, the bits to sign-extend from where a signed result goes to a wider register.
@@ -116,10 +144,20 @@ class Step:
     target: int = -1
     operation: Operation | None = None
     access: Access | None = None
-    mode: ShuffleMode | VoteMode | None = None
+    mode: CollectiveMode | None = None
+    negated: bool = False
+    signed: bool = False
+    barrier: BarrierForm | None = None
     element_bits: int = 0
     narrow: tuple[int, ...] = ()
     sign_from: tuple[int, ...] = ()
+
+    @property
+    def access_bytes(self) -> int:
+        """Bytes that one lane of a LOAD, STORE or ATOMIC touches."""
+        assert self.access is not None
+        count = {Kind.LOAD: len(self.destinations), Kind.STORE: len(self.sources) - 1}.get(self.kind, 1)
+        return self.access.size * count
 
 
 @dataclass(frozen=True)
@@ -159,3 +197,9 @@ class Program:
     globals_used: Mapping[int, tuple[Variable, int]]
     thread_limit: tuple[int, int, int] | None
     thread_exact: bool
+
+    @cached_property
+    def shared_granule(self) -> int:
+        """Bytes of the smallest access that may go to shared memory: aligned accesses cover such granules whole."""
+        spaces = (StateSpace.SHARED, StateSpace.GENERIC)
+        return min((step.access_bytes for step in self.steps if step.access and step.access.space in spaces), default=4)

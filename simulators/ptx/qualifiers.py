@@ -16,21 +16,31 @@ _SPACES = {
     "param::entry": StateSpace.PARAM,
 }
 _COUNTS = {"v2": 2, "v4": 4, "v8": 8}
-_STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel"})
+_ACQUIRING = frozenset({"acquire", "acq_rel"})
+_RELEASING = frozenset({"release", "acq_rel"})
+_STRONG = frozenset({"volatile", "relaxed"}) | _ACQUIRING | _RELEASING
 _SCOPES = frozenset({"cta", "cluster", "gpu", "sys"})
 # Cache operators and eviction hints never change a value (PTX ISA, "Cache Operators").
 _HINTS = frozenset({"weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc"})
-_ATOMIC = frozenset({"add", "min", "max", "and", "or", "xor", "exch", "cas"})
+# Operations of atom and red, and the types that they take here (PTX ISA, "atom").
+ATOMIC_TYPES = {
+    "add": ("u32", "s32", "u64", "f32"),
+    **dict.fromkeys(("min", "max"), ("u32", "s32", "u64", "s64")),
+    **dict.fromkeys(("and", "or", "xor", "exch", "cas"), ("b32", "b64")),
+    **dict.fromkeys(("inc", "dec"), ("u32",)),
+}
 
 
 @dataclass(frozen=True)
 class MemoryForm:
-    """Space, element type, number of elements, and whether the access is strong."""
+    """Space, element type and number of elements, and how the access orders others (see `Access`)."""
 
     space: StateSpace
     type: str
     count: int
     strong: bool
+    acquires: bool
+    releases: bool
 
 
 def memory_form(instruction: Instruction) -> MemoryForm:
@@ -39,7 +49,7 @@ def memory_form(instruction: Instruction) -> MemoryForm:
     Raises:
         NotModelled: a qualifier that is not known.
     """
-    space, type_, count, strong = StateSpace.GENERIC, "", 1, False
+    space, type_, count, semantics = StateSpace.GENERIC, "", 1, set[str]()
     for qualifier in instruction.qualifiers:
         if qualifier in _SPACES:
             space = _SPACES[qualifier]
@@ -48,12 +58,14 @@ def memory_form(instruction: Instruction) -> MemoryForm:
         elif qualifier in _COUNTS:
             count = _COUNTS[qualifier]
         elif qualifier in _STRONG:
-            strong = True
+            semantics.add(qualifier)
         elif qualifier not in _SCOPES | _HINTS and not (_is_hint(qualifier) or _is_atomic(instruction, qualifier)):
             raise not_modelled(instruction, f"the qualifier .{qualifier} is not modelled")
     if not type_:
         raise not_modelled(instruction, "it has no type")
-    return MemoryForm(space, type_, count, strong)
+    atomic = instruction.mnemonic in ("atom", "red")
+    strong = atomic or bool(semantics)
+    return MemoryForm(space, type_, count, strong, bool(semantics & _ACQUIRING), bool(semantics & _RELEASING))
 
 
 def _is_hint(qualifier: str) -> bool:
@@ -61,4 +73,4 @@ def _is_hint(qualifier: str) -> bool:
 
 
 def _is_atomic(instruction: Instruction, qualifier: str) -> bool:
-    return instruction.mnemonic in ("atom", "red") and qualifier in _ATOMIC
+    return instruction.mnemonic in ("atom", "red") and qualifier in ATOMIC_TYPES

@@ -6,20 +6,15 @@ from enum import IntEnum
 
 import numpy as np
 
-from tileproof.simulators.ptx.findings import Counters, FindingKind, Findings, Where
+from tileproof.simulators.ptx.findings import SHOWN_THREADS, Counters, FindingKind, Findings, Where
 from tileproof.simulators.ptx.geometry import Geometry
-from tileproof.simulators.ptx.layout import (
-    CONST_WINDOW,
-    LOCAL_BASE,
-    LOCAL_WINDOW,
-    SHARED_BASE,
-    SHARED_WINDOW,
-    WINDOW_BYTES,
-)
-from tileproof.simulators.ptx.memory import Bits, GlobalMemory, Lanes, Space, Window
+from tileproof.simulators.ptx.layout import LOCAL_BASE, SHARED_BASE
+from tileproof.simulators.ptx.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
 from tileproof.simulators.ptx.order import SharedOrder
 from tileproof.simulators.ptx.program import Program, StateSpace
 from tileproof.simulators.ptx.registers import Registers, Selection
+from tileproof.simulators.ptx.schedule import Schedule
+from tileproof.simulators.ptx.shadow import WARP, WARP_SHIFT
 
 
 class Status(IntEnum):
@@ -39,21 +34,29 @@ class LaunchMemory:
         global_memory: the device's allocations.
         parameters: the parameter area.
         constants: module constants.
+        global_addresses: constant slot to address, for module variables.
     """
 
     global_memory: GlobalMemory
     parameters: Window
     constants: Window
+    global_addresses: Mapping[int, int]
 
 
 class Wave:
     """Registers, program counters, memories and order of the resident blocks.
 
+    Attributes:
+        pc: program counter of every lane.
+        status: what every lane does, a `Status`.
+        alive: for every warp the bits of its lanes that have not exited.
+        changes: grows with everything that one thread may wait for another to do.
+
     Args:
         program: the kernel.
         geometry: grid, block and resident blocks.
         memory: what outlives the wave.
-        global_addresses: constant slot to address, for module variables.
+        schedule: who runs next.
         findings: where to report.
         counters: what to count.
     """
@@ -63,22 +66,25 @@ class Wave:
         program: Program,
         geometry: Geometry,
         memory: LaunchMemory,
-        global_addresses: Mapping[int, int],
+        schedule: Schedule,
         findings: Findings,
         counters: Counters,
     ) -> None:
         self.program = program
         self.geometry = geometry
+        self.schedule = schedule
         self.counters = counters
         self._findings = findings
         lanes, blocks = geometry.lanes, geometry.resident.size
         live = geometry.live()
-        self.every_id: Lanes = np.arange(lanes)
+        self._every_id: Lanes = np.arange(lanes)
         self.pc = np.zeros(lanes, np.int64)
         self.status = np.full(lanes, Status.EXITED, np.int8)
         self.status[live] = Status.RUNNING
+        self.alive: Bits = _warp_words(self.status != Status.EXITED)
+        self.changes = 0
         self.registers = Registers(program.slot_bits, live, lanes)
-        self._fill(global_addresses)
+        self._fill(memory.global_addresses)
         shared = Window("shared", SHARED_BASE, geometry.total_shared_bytes, blocks, defined=False)
         local = Window("local", LOCAL_BASE, program.local_bytes, lanes, defined=False)
         self.spaces: dict[StateSpace, Space] = {
@@ -88,7 +94,7 @@ class Wave:
             StateSpace.PARAM: memory.parameters,
             StateSpace.CONST: memory.constants,
         }
-        self.order = SharedOrder(shared.stride * blocks, blocks * geometry.warps_per_block, geometry.warps_per_block)
+        self.order = SharedOrder(shared.stride * blocks, program.shared_granule, blocks, geometry.warps_per_block)
 
     def _fill(self, global_addresses: Mapping[int, int]) -> None:
         for slot, bits in self.program.constants.items():
@@ -96,36 +102,47 @@ class Wave:
         for slot, name in self.program.specials.items():
             self.registers.fill(slot, self.geometry.special(name))
 
-    def ids(self, selection: Selection) -> Lanes:
-        """Lane numbers of a selection."""
-        return self.every_id if isinstance(selection, slice) else selection
+    def exit(self, lanes: Lanes) -> None:
+        """The lanes end."""
+        self.status[lanes] = Status.EXITED
+        warps = np.unique(lanes >> WARP_SHIFT)
+        self.alive[warps] = _warp_words(self.status.reshape(-1, WARP)[warps].reshape(-1) != Status.EXITED)
 
-    def report(self, kind: FindingKind, message: str, where: Where, lanes: Lanes) -> None:
-        """Record a finding that `lanes` hit."""
-        threads = [self.geometry.thread(int(lane)) for lane in lanes[:8]]
-        self._findings.add(kind, message, where, threads, int(lanes.size))
+    def ids(self, selection: Selection) -> Lanes:
+        """Lane numbers of a selection, ascending."""
+        return self._every_id[selection] if isinstance(selection, slice) else selection
+
+    def lane_order(self, count: int) -> Lanes | None:
+        """The order in which `count` lanes of one atomic take turns; None for ascending."""
+        return self.schedule.lane_order(count)
+
+    def report(
+        self, kind: FindingKind, message: str, where: Where, lanes: Lanes, detail: str = "", count: int | None = None
+    ) -> None:
+        """Record a finding that `lanes` hit (or `count` of them, where the list holds others too)."""
+        threads = [self.geometry.thread(int(lane)) for lane in lanes[:SHOWN_THREADS]]
+        self._findings.add(kind, message, where, threads, int(lanes.size) if count is None else count, detail)
 
     def note(self, message: str, where: Where, count: int) -> None:
         """Record something quieter."""
         self._findings.note(message, where, count)
 
+    def count_read(self, space: StateSpace, nbytes: int) -> None:
+        """Count bytes loaded."""
+        if space is StateSpace.GLOBAL:
+            self.counters.global_bytes_read += nbytes
+        elif space is StateSpace.SHARED:
+            self.counters.shared_bytes_read += nbytes
 
-_GENERIC_WINDOWS = (
-    (StateSpace.SHARED, SHARED_WINDOW),
-    (StateSpace.LOCAL, LOCAL_WINDOW),
-    (StateSpace.CONST, CONST_WINDOW),
-)
+    def count_written(self, space: StateSpace, nbytes: int) -> None:
+        """Count bytes stored: a change that others may wait for."""
+        self.changes += 1
+        if space is StateSpace.GLOBAL:
+            self.counters.global_bytes_written += nbytes
+        elif space is StateSpace.SHARED:
+            self.counters.shared_bytes_written += nbytes
 
 
-def split_generic(addresses: Bits) -> list[tuple[StateSpace, Lanes, Bits]]:
-    """Generic addresses by the space they lie in: (space, positions, addresses in that space)."""
-    parts: list[tuple[StateSpace, Lanes, Bits]] = []
-    rest = np.ones(addresses.size, np.bool_)
-    for space, window in _GENERIC_WINDOWS:
-        inside = (addresses >= np.uint64(window)) & (addresses < np.uint64(window + WINDOW_BYTES))
-        if inside.any():
-            parts.append((space, np.flatnonzero(inside), addresses[inside] - np.uint64(window)))
-            rest &= ~inside
-    if rest.any():
-        parts.append((StateSpace.GLOBAL, np.flatnonzero(rest), addresses[rest]))
-    return parts
+def _warp_words(flags: Mask) -> Bits:
+    words: Bits = (flags.reshape(-1, WARP) << np.arange(WARP, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
+    return words

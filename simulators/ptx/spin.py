@@ -1,0 +1,51 @@
+"""Threads that can never get on: a proof that all running threads spin.
+
+A lane whose program counter and registers are what they were, while no memory changed and nobody met anybody in
+between, will come back here for ever. When this holds for every running lane, the launch hangs, whatever the schedule.
+Example: `L: ld.volatile.shared.u32 %r1, [flag]; setp.eq.u32 %p1, %r1, 0; @%p1 bra L;` while nobody is left to set the
+flag. A spin that counts is not proved; the step budget ends it.
+"""
+
+import numpy as np
+
+from tileproof.simulators.ptx.memory import Lanes, Mask
+from tileproof.simulators.ptx.wave import Status, Wave
+
+# Turns without a change before the first look, which costs a copy of the register file.
+QUIET_TURNS = 128
+
+
+class SpinWatch:
+    """Looks at one wave after every turn."""
+
+    def __init__(self, wave: Wave) -> None:
+        self._wave = wave
+        self._changes = wave.changes
+        self._turns = 0
+        self._renewal = QUIET_TURNS
+
+    def stuck(self, ran: Lanes) -> bool:
+        """Whether nobody can ever get on; `ran` are the lanes of the turn that has just ended."""
+        wave = self._wave
+        if wave.changes != self._changes:
+            self._changes, self._turns, self._renewal = wave.changes, 0, QUIET_TURNS
+            return False
+        self._turns += 1
+        if self._turns < QUIET_TURNS:
+            return False
+        if self._turns >= self._renewal:
+            self._look()
+            return False
+        back = self._pc[ran] == wave.pc[ran]
+        if back.any():
+            lanes = ran[back]
+            same: Mask = (wave.registers.values[:, lanes] == self._values[:, lanes]).all(axis=0)
+            self._cycled[lanes[same]] = True
+        return bool(self._cycled[wave.status == Status.RUNNING].all())
+
+    def _look(self) -> None:
+        """Remember the present state, each time after twice as many turns (Brent's cycle detection)."""
+        self._renewal = 2 * self._turns
+        self._pc = self._wave.pc.copy()
+        self._values = self._wave.registers.values.copy()
+        self._cycled = np.zeros(self._pc.size, np.bool_)
