@@ -9,6 +9,7 @@ y.download()
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +28,13 @@ from tileproof.simulators.ptx.syntax import Module, Variable
 
 DEFAULT_MEMORY_LIMIT_BYTES = 8 << 30
 DEFAULT_STEP_BUDGET = 1 << 25  # minutes
+
+
+@lru_cache(maxsize=32)
+def _decoded(text: str) -> tuple[Module, Mapping[str, Program]]:
+    """A module and its kernels; both are immutable, so devices share them."""
+    module = parse_module(text)
+    return module, {name: decode_entry(module, entry) for name, entry in module.entries.items()}
 
 
 class HasPtx(Protocol):
@@ -198,12 +206,11 @@ class Device:
         Raises:
             Refusal: the text is not PTX, is for another architecture, or uses something that is not modelled.
         """
-        module = parse_module(text)
+        module, programs = _decoded(text)
         self.limits.check_target(module.target[0])
         variables = self._place_globals(module)
         functions: dict[str, Function] = {}
-        for name, entry in module.entries.items():
-            program = decode_entry(module, entry)
+        for name, program in programs.items():
             addresses = {slot: variables[v.name] + offset for slot, (v, offset) in program.globals_used.items()}
             functions[name] = Function(self, program, addresses)
         return functions

@@ -152,7 +152,7 @@ class Step:
     narrow: tuple[int, ...] = ()
     sign_from: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def access_bytes(self) -> int:
         """Bytes that one lane of a LOAD, STORE or ATOMIC touches."""
         assert self.access is not None

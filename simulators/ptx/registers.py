@@ -49,12 +49,15 @@ class Registers:
 
     def undefined(self, slots: Sequence[int], selection: Selection, narrow: Sequence[int] = ()) -> list[Bits] | None:
         """Masks of undefined bits of the selected lanes, one for each slot; None if there is no such bit."""
-        undefined = self._undefined
-        if all(undefined[slot] is None for slot in slots):
+        if not any(self._touches_undefined(slot, selection) for slot in slots):
             return None
         bits = narrow or [self._slot_bits[slot] for slot in slots]
         masks = [self._mask(slot, selection, n) for slot, n in zip(slots, bits, strict=True)]
         return masks if any(mask.any() for mask in masks) else None
+
+    def _touches_undefined(self, slot: int, selection: Selection) -> bool:
+        mask = self._undefined[slot]
+        return mask is not None and bool(mask[selection].any())
 
     def _mask(self, slot: int, selection: Selection, narrow: int) -> Bits:
         mask = self._undefined[slot]
