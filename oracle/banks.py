@@ -1,16 +1,24 @@
-"""Bank conflicts of one warp access to shared memory (NVIDIA) or LDS (AMD-like, waves of 64).
+"""Bank conflicts of one warp access to shared memory (NVIDIA, measured) or LDS (AMD-like, waves of 64, inferred).
 
 The memory has 32 banks of 4 bytes; the word at byte address a lies in bank (a / 4) % 32. A phase serves 128 bytes: 32
-lanes of up to 4 bytes each, 16 lanes of 8 or 8 lanes of 16, in lane order. Within a phase every bank delivers one word
-a pass; lanes that want the same word share it. So a phase takes as many passes as its busiest bank has different
-words, and every pass beyond the first is a conflict. Example, 32 lanes reading 4 bytes at 8 · lane: banks 0, 2, .., 30
-have two words each, 2 passes, 1 conflict. At stride 64 bytes: banks 0 and 16 have 16 words each, 16 passes.
+lanes of up to 4 bytes each, 16 lanes of 8, or 8 lanes of 16, in lane order. Within a phase every bank serves one word a
+pass; lanes that want the same word share it. So a phase takes as many passes as its busiest bank has different words,
+and every pass beyond the first is a conflict. Example, 32 lanes reading 4 bytes at 8 · lane: banks 0, 2, .., 30 have
+two words each, 2 passes, 1 conflict. At stride 64 bytes: banks 0 and 16 have 16 words each, 16 passes.
 
-Sources: CUDA C++ Programming Guide, shared memory of compute capability 5.x and later (32 banks of 32 bits, broadcast
-of a word). The phases of 8- and 16-byte accesses, and those of a wave of 64, are in no manual: see `evidence`.
+Two rules that no manual states, seen on an H200 for 8- and 16-byte accesses:
+
+* A load runs its phases in pairs at once, 32 lanes of 8 bytes or 16 lanes of 16, when throughout the warp each lane
+  has the address of its neighbour (lane ^ 1), or throughout the warp that of lane ^ 2; idle lanes agree with anyone.
+* A load takes at least as many passes as it has phases, idle ones included; an idle phase costs a store nothing.
+
+Sources: CUDA C++ Programming Guide, shared memory of compute capability 5.x and later (banks, sharing of a word);
+phases, pairs and idle lanes measured on an H200 (tests/golden, h200_shared_banks: 690 patterns a width, loads and
+stores; every one as counted here).
 """
 
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
@@ -20,16 +28,28 @@ from tileproof.oracle.refusal import Refusal
 
 WIDTHS = (1, 2, 4, 8, 16)
 
+Lanes = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class Access(Enum):
+    """Whether a warp reads or writes."""
+
+    LOAD = "load"
+    STORE = "store"
+
 
 @dataclass(frozen=True, kw_only=True)
 class BankedMemory:
-    """A banked memory and the warp that reads it."""
+    """A banked memory and the warp that uses it."""
 
     name: str
     #: Lanes of a warp or wave.
     lanes: int
     banks: int
     bank_bytes: int
+    #: Whether loads pair phases and pay for idle ones, as measured on an H200.
+    pairs_phases: bool
     source: str
     #: How the phases are known.
     evidence: Evidence
@@ -50,14 +70,16 @@ SHARED = BankedMemory(
     lanes=32,
     banks=32,
     bank_bytes=4,
-    source="CUDA C++ Programming Guide, compute capability 5.x and later; phases of wide accesses inferred",
-    evidence=Evidence.INFERRED,
+    pairs_phases=True,
+    source="measured on H200, recording h200_shared_banks",
+    evidence=Evidence.MEASURED,
 )
 LDS = BankedMemory(
     name="LDS, wave of 64",
     lanes=64,
     banks=32,
     bank_bytes=4,
+    pairs_phases=False,
     source="HuangPuStar/MetaInfer int8-w8a8-gemm-prefill/SKILL.md @f3ac90ad sections 3.5, 8 (strides only)",
     evidence=Evidence.INFERRED,
 )
@@ -67,7 +89,7 @@ LDS = BankedMemory(
 class BankUse:
     """What one access of a warp costs."""
 
-    #: Phases that have an active lane.
+    #: Passes that it would take without any conflict.
     phases: int
     #: Passes over the banks, all phases together.
     passes: int
@@ -85,14 +107,16 @@ def bank_use(
     width_bytes: int,
     *,
     memory: BankedMemory = SHARED,
+    access: Access = Access.LOAD,
     active: npt.ArrayLike | None = None,
 ) -> BankUse:
     """Counts the passes of one access.
 
     Args:
-        addresses: byte address of each lane, [lanes]; what an inactive lane holds is not looked at.
+        addresses: byte address of each lane, [lanes]; what an idle lane holds is not looked at.
         width_bytes: bytes a lane moves: 1, 2, 4, 8 or 16.
         memory: `SHARED` or `LDS`.
+        access: loads and stores differ in wide accesses of `SHARED`.
         active: bool [lanes]; None for all.
 
     Raises:
@@ -106,14 +130,26 @@ def bank_use(
     bad = np.flatnonzero(mask & ((array < 0) | (array % width_bytes != 0)))
     if bad.size:
         raise Refusal(f"lane {bad[0]}: address {array[bad[0]]} is no multiple of its {width_bytes} bytes")
+    if not mask.any():
+        return BankUse(0, 0, 0)
+    quirks = memory.pairs_phases and access is Access.LOAD and lanes < memory.lanes
+    if quirks and _pairs(array, mask):
+        lanes *= 2
     counts = [
         _passes(array[first : first + lanes][mask[first : first + lanes]], width_bytes, memory)
         for first in range(0, memory.lanes, lanes)
     ]
-    return BankUse(sum(count > 0 for count in counts), sum(counts), max(counts))
+    phases = len(counts) if quirks else sum(count > 0 for count in counts)
+    return BankUse(phases, max(phases, sum(counts)), max(counts))
 
 
-def _passes(addresses: npt.NDArray[np.int64], width_bytes: int, memory: BankedMemory) -> int:
+def _pairs(addresses: Lanes, active: Mask) -> bool:
+    """Whether all lanes agree with lane ^ 1, or all with lane ^ 2, idle lanes with anyone."""
+    lane = np.arange(addresses.size)
+    return any(bool(np.all((addresses == addresses[lane ^ step]) | ~active | ~active[lane ^ step])) for step in (1, 2))
+
+
+def _passes(addresses: Lanes, width_bytes: int, memory: BankedMemory) -> int:
     """Passes of one phase: different words in the busiest bank."""
     words_each = max(1, width_bytes // memory.bank_bytes)
     words = {int(address) // memory.bank_bytes + i for address in addresses for i in range(words_each)}

@@ -3,9 +3,9 @@
 Every pack of this project writes the digits of k and n (`digit`) in another order, slowest first. From that list follow
 the offset, its inverse, which shapes are legal, and that the offsets of a legal shape are a bijection.
 
-`offset` and `locate` are the definition, one element at a time; `pack` and `unpack` move whole arrays by reshaping and
-are held to `offset` by the tests. An offset counts elements. Layouts of 4-bit codes count codes; `nibble.join` makes
-the bytes of them.
+`offset` and `locate` are the definition, for numbers and arrays of them; `pack` and `unpack` move whole matrices by
+reshaping and are held to `offset` by the tests. An offset counts elements. Layouts of 4-bit codes count codes;
+`nibble.join` makes the bytes of them.
 """
 
 import math
@@ -104,19 +104,19 @@ class PackLayout:
             result = result * _size(digit, stored) + digit.of(k if digit.axis is Axis.K else n)
         return result
 
-    def locate(self, offset: int, K: int, N: int) -> tuple[int, int]:
-        """The inverse: (k, n) of the element at an offset; in a padded layout it may lie outside K, N.
+    def locate(self, offset: Index, K: int, N: int) -> tuple[Index, Index]:
+        """The inverse: k and n of the element at an offset; in a padded layout they may lie outside K, N.
 
         Raises:
             Refusal: an illegal shape, or an offset outside the buffer.
         """
         stored = self.stored_shape(K, N)
-        if not 0 <= offset < math.prod(stored):
-            raise Refusal(f"{self.name}: offset {offset} is outside a buffer of {math.prod(stored)} elements")
-        index = {Axis.K: 0, Axis.N: 0}
+        rest = _require_inside(offset, math.prod(stored), "offset")
+        index = {Axis.K: rest * 0, Axis.N: rest * 0}
         for digit in reversed(self.digits):
-            offset, value = divmod(offset, _size(digit, stored))
-            index[digit.axis] += value * digit.divisor
+            size = _size(digit, stored)
+            index[digit.axis] = index[digit.axis] + rest % size * digit.divisor
+            rest = rest // size
         return index[Axis.K], index[Axis.N]
 
     def pack(self, raw_kn: Array, *, fill: int = 0) -> Array:
