@@ -11,7 +11,7 @@ How a conversion rounds is defined in `convert`, on single numbers; arrays take 
 """
 
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import ml_dtypes
 import numpy as np
@@ -25,6 +25,8 @@ from tileproof.oracle.number import Number
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.rounding import Overflow, Rounding, choose
 
+Out = TypeVar("Out", bound=npt.NDArray[Any])
+
 
 class FloatFormat(FormatRecord):
     """A number format that converts: the record of its widths and rules, and the conversions that follow from them."""
@@ -32,24 +34,41 @@ class FloatFormat(FormatRecord):
     def __repr__(self) -> str:
         return self.name
 
-    def decode(self, codes: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    @overload
+    def decode(self, codes: npt.ArrayLike, *, out: None = None) -> npt.NDArray[np.float64]: ...
+
+    @overload
+    def decode(self, codes: npt.ArrayLike, *, out: Out) -> Out: ...
+
+    def decode(self, codes: npt.ArrayLike, *, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
         """The values of codes, exactly.
 
         Args:
             codes: integers 0 .. 2^bits - 1, any shape.
+            out: float32 or float64, contiguous and of that shape, to be written; formats of at most 16 bits only. This
+                is the fast way, see `compiled_convert`.
 
         Returns:
-            float64 array of the same shape; a NaN code gives the quiet NaN.
+            `out`, or a float64 array of the same shape; a NaN code gives the quiet NaN.
 
         Raises:
-            Refusal: not an integer array, or a code is wider than the format.
+            Refusal: not an integer array, a code is wider than the format, or another `out`.
         """
         bits = self.require_codes(codes)
+        if out is not None:
+            return _decode_into(self, bits, out)
         if self.bits <= 16:
             return np.asarray(_values(self)[bits])
         return in_chunks(lambda chunk: _to_float64(self, chunk), bits, np.dtype(np.float64))
 
-    def encode(self, values: npt.ArrayLike, *, rounding: str = "nearest-even", overflow: str = "saturate") -> Codes:
+    def encode(
+        self,
+        values: npt.ArrayLike,
+        *,
+        rounding: str = "nearest-even",
+        overflow: str = "saturate",
+        out: Codes | None = None,
+    ) -> Codes:
         """The codes of values, rounded once from the type that the values have.
 
         Args:
@@ -58,17 +77,21 @@ class FloatFormat(FormatRecord):
             rounding: "nearest-even" | "toward-zero" | "up" | "down", see `rounding.Rounding`.
             overflow: "saturate" | "nan" | "inf": what infinities, and finite values beyond the largest finite value
                 after rounding, become; see `rounding.Overflow`.
+            out: of `code_dtype`, contiguous and of the values' shape, to be written. This is the fast way: by
+                nearest-even from float32, float16 or bfloat16 to a narrower format it runs `compiled_convert`.
 
         Returns:
-            Array of `code_dtype` and the same shape. NaN becomes `nan_code`; see `nan_table`.
+            `out`, or an array of `code_dtype` and the same shape. NaN becomes `nan_code`; see `nan_table`.
 
         Raises:
             Refusal: another type; an unknown rounding or overflow, or one that the format lacks; for E8M0 a zero or
-                negative value.
+                negative value; another `out`.
         """
         array = np.asarray(values)
         direction, rule = choose(Rounding, rounding, "rounding"), choose(Overflow, overflow, "overflow")
         self.overflow_code(rule)  # refuses a mode that the format lacks
+        if out is not None:
+            return _encode_into(self, array, direction, rule, out)
         if array.dtype.kind in "iu":
             return in_chunks(lambda i: join_parts(self, split_integers(i), direction, rule), array, self.code_dtype)
         source = source_format(array.dtype)
@@ -267,6 +290,45 @@ def _to_float64(record: FloatFormat, codes: Codes) -> npt.NDArray[np.float64]:
     """Exact: FLOAT64 holds every value of every format here."""
     parts = split_codes(record, codes)
     return join_parts(FLOAT64, parts, Rounding.NEAREST_EVEN, Overflow.INF).view(np.float64)
+
+
+def _encode_into(record: FloatFormat, values: Codes, rounding: Rounding, overflow: Overflow, out: Codes) -> Codes:
+    # numba takes 0.3 s to import, so only those who ask for speed pay for it.
+    from tileproof.oracle.compiled_convert import can_encode, encode_bits, plan_encode
+
+    _require_out(out, (record.code_dtype,), values.shape)
+    source = None if values.dtype.kind in "iu" else source_format(values.dtype)
+    if source is None or rounding is not Rounding.NEAREST_EVEN or not can_encode(record, source):
+        out[...] = record.encode(values, rounding=rounding, overflow=overflow)
+        return out
+    native = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    encode_bits(native.reshape(-1).view(f"i{native.itemsize}"), out.reshape(-1), plan_encode(record, source, overflow))
+    return out
+
+
+def _decode_into(record: FloatFormat, codes: Codes, out: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    from tileproof.oracle.compiled_convert import look_up
+
+    if record.bits > 16:
+        raise Refusal(f"{record.name} has {record.bits} bits; decoding into an array takes formats of at most 16")
+    _require_out(out, (np.dtype(np.float32), np.dtype(np.float64)), codes.shape)
+    look_up(np.ascontiguousarray(codes).reshape(-1), out.reshape(-1), _values_as(record, out.dtype))
+    return out
+
+
+def _require_out(out: npt.NDArray[Any], dtypes: tuple[np.dtype[Any], ...], shape: tuple[int, ...]) -> None:
+    if out.dtype not in dtypes or out.shape != shape or not out.flags.c_contiguous or not out.flags.writeable:
+        order = "contiguous" if out.flags.c_contiguous else "not contiguous"
+        raise Refusal(
+            f"out is {out.dtype} {out.shape}, {order}{'' if out.flags.writeable else ', read-only'}",
+            hint=f"give a writable contiguous array of {' or '.join(map(str, dtypes))}, shape {shape}",
+        )
+
+
+@cache
+def _values_as(record: FloatFormat, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The values of all codes as float32 or float64. Exact: float32 holds every value of at most 16 bits here."""
+    return _values(record).astype(dtype)
 
 
 def nan_table() -> str:

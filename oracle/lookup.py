@@ -38,7 +38,7 @@ def encode_by_table(
     target: FormatRecord, source: FormatRecord, bits: Codes, rounding: Rounding, overflow: Overflow
 ) -> Codes:
     """The codes of source bit patterns (any shape, `source.code_dtype`); equal to joining their parts."""
-    table = _table(target, source, rounding, overflow)
+    table = table_of(target, source, rounding, overflow)
     return in_chunks(lambda chunk: table[_index(source, chunk)], bits, target.code_dtype)
 
 
@@ -50,7 +50,8 @@ def _index(source: FormatRecord, bits: Codes) -> Codes:
 
 
 @cache
-def _table(target: FormatRecord, source: FormatRecord, rounding: Rounding, overflow: Overflow) -> Codes:
+def table_of(target: FormatRecord, source: FormatRecord, rounding: Rounding, overflow: Overflow) -> Codes:
+    """The read-only table: the code of (head, rest = 0) at 2 · head, that of every rest > 0 behind it."""
     index = np.arange(2 ** (_HEAD_BITS + 1), dtype=np.uint64)
     rest_bits = source.bits - _HEAD_BITS
     rest = index & np.uint64(1 if rest_bits else 0)

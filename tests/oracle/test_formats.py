@@ -345,3 +345,48 @@ def test_encode_and_decode_leave_their_input_and_hand_out_fresh_arrays() -> None
     decoded[:] = 9
     assert values.tolist() == [1.0, -3.0]
     assert E4M3FN.decode(E4M3FN.encode(values)).tolist() == [1.0, -3.0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("record", [*FORMATS.values(), BFLOAT16, FLOAT16], ids=lambda r: r.name)
+def test_decode_into_an_array_gives_the_same_values(record: FloatFormat, dtype: type) -> None:
+    codes = np.arange(2**record.bits).astype(record.code_dtype)[::-1].reshape(2, -1)
+    out: npt.NDArray[Any] = np.full(codes.shape, 7, dtype)
+    assert record.decode(codes, out=out) is out
+    assert same_value(out.astype(np.float64), record.decode(codes)).all()
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (np.zeros(3, np.int8), r"out is int8 \(3,\), contiguous"),
+        (np.zeros(4, np.uint8), r"out is uint8 \(4,\)"),
+        (np.zeros((3, 1), np.uint8), r"out is uint8 \(3, 1\)"),
+        (np.zeros(6, np.uint8)[::2], "not contiguous"),
+        (np.frombuffer(b"abc", np.uint8), "read-only"),
+    ],
+)
+def test_an_unfit_output_array_is_refused(out: npt.NDArray[Any], message: str) -> None:
+    with pytest.raises(Refusal, match=message):
+        E4M3FN.encode(np.ones(3, np.float32), out=out)
+    with pytest.raises(Refusal, match="out is"):
+        E4M3FN.decode(np.zeros(3, np.uint8), out=out)
+
+
+def test_wide_formats_do_not_decode_into_an_array() -> None:
+    with pytest.raises(Refusal, match="FLOAT32 has 32 bits"):
+        FLOAT32.decode(np.zeros(3, np.uint32), out=np.zeros(3))
+
+
+@each_format
+def test_out_takes_any_shape_stride_and_byte_order_of_the_values(record: FloatFormat) -> None:
+    values = np.arange(1.0, 25.0).reshape(2, 3, 4)
+    for dtype in (">f8", ">f4", ">f2", ">i4", "<f4", ml_dtypes.bfloat16):
+        for view in (
+            values.astype(dtype).T,
+            values.astype(dtype)[:, ::-2, 1:3],
+            values.astype(dtype)[:0],
+            values[0, 0, 0],
+        ):
+            out: npt.NDArray[np.uint8] = np.full(view.shape, 0x55, np.uint8)
+            assert (record.encode(view, out=out) == record.encode(view)).all()

@@ -232,7 +232,7 @@ def expected_codes(name: str, source: str, rounding: Rounding, overflow: Overflo
     return np.array([expected_code(name, number, rounding, overflow) for number in numbers], np.uint8)
 
 
-# Three ways to encode: the definition, its array twin, and the twin by table where there is one.
+# Four ways to encode: the definition, its array twin, the twin by table and the compiled one where there is one.
 
 
 def by_definition(record: FloatFormat, values: Values, rounding: Rounding, overflow: Overflow) -> Codes:
@@ -262,7 +262,13 @@ def by_encode(record: FloatFormat, values: Values, rounding: Rounding, overflow:
     return record.encode(values, rounding=rounding.value, overflow=overflow.value)
 
 
-each_encoder = pytest.mark.parametrize("encoder", [by_definition, by_parts, by_encode])
+def by_compiled(record: FloatFormat, values: Values, rounding: Rounding, overflow: Overflow) -> Codes:
+    out: Codes = np.full(values.shape, 0x55, record.code_dtype)
+    assert record.encode(values, rounding=rounding.value, overflow=overflow.value, out=out) is out
+    return out
+
+
+each_encoder = pytest.mark.parametrize("encoder", [by_definition, by_parts, by_encode, by_compiled])
 
 
 def mistakes(encoder: Encoder, name: str, source: str) -> list[str]:
@@ -319,6 +325,7 @@ def test_definition_and_array_twin_agree_on_wide_targets(target: FloatFormat, so
         for overflow in Overflow:
             expected = by_definition(target, values, rounding, overflow)
             assert (by_encode(target, values, rounding, overflow) == expected).all()
+            assert (by_compiled(target, values, rounding, overflow) == expected).all()
 
 
 @pytest.mark.parametrize(("target", "source"), [(FLOAT16, FLOAT32), (BFLOAT16, FLOAT32), (BFLOAT16, FLOAT64)])
@@ -331,6 +338,7 @@ def test_ties_of_wide_targets_go_to_even(target: FloatFormat, source: FloatForma
     bits = source.encode(middle)
     dtype = {FLOAT32: np.float32, FLOAT64: np.float64}[source]
     assert (target.encode(bits.view(dtype)) == even).all()
+    assert (by_compiled(target, bits.view(dtype), Rounding.NEAREST_EVEN, Overflow.SATURATE) == even).all()
     assert (target.encode((bits + bits.dtype.type(1)).view(dtype)) == codes + 1).all()
     assert (target.encode((bits - bits.dtype.type(1)).view(dtype)) == codes).all()
 
