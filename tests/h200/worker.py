@@ -16,8 +16,8 @@ from tileproof.conformance.run_case import case_inputs
 from tileproof.conformance.target import Coordinates, Target
 from tileproof.conformance.worker import Job, Worker
 from tileproof.kernels.compile import CompiledModule, compile_source
-from tileproof.kernels.cupy_device import CupyDevice
-from tileproof.kernels.device import Device, Function
+from tileproof.kernels.cupy_device import CupyDevice, CupyFunction
+from tileproof.kernels.device import Device
 from tileproof.kernels.fp8_quantize_rows import NAME, SOURCE
 
 GOOD, WILD, ENDLESS = 0, 1, 2
@@ -37,7 +37,7 @@ class EditedDevice(CupyDevice):
         super().__init__()
         self._edit = edit
 
-    def load(self, module: CompiledModule) -> Mapping[str, Function]:
+    def load(self, module: CompiledModule) -> Mapping[str, CupyFunction]:
         """The edited kernel's functions."""
         old, new = EDITS[self._edit]
         assert SOURCE.count(old) == 1
