@@ -134,19 +134,28 @@ class Findings:
         self._notes: dict[Hashable, Note] = {}
 
     def add(
-        self, kind: FindingKind, message: str, where: Where, threads: Sequence[Thread], count: int, detail: str = ""
+        self,
+        kind: FindingKind,
+        message: str,
+        where: Where,
+        threads: Sequence[Thread],
+        *,
+        count: int,
+        detail: str = "",
+        cause: Hashable = None,
     ) -> None:
         """Record `count` hits of a cause.
 
         Args:
             kind: the cause's class.
-            message: the cause; equal messages at one place are one cause.
+            message: the cause in words.
             where: the instruction that showed it.
             threads: threads that were hit.
             count: how many lanes were hit.
             detail: what is particular to this hit (addresses, values, the other thread); the first one is shown.
+            cause: what hits of one cause have in common, where it is not their place and message.
         """
-        key = (kind, where.source, message)
+        key = (kind, cause or (where.source, message))
         known = self._findings.get(key)
         if known is None:
             self._findings[key] = Finding(kind, message + detail, where, tuple(threads[:SHOWN_THREADS]), count)

@@ -59,8 +59,8 @@ def check_order(
         f"{step.opcode} {verb(step)} shared memory that another thread {_PAST[earlier.kind]} at {earlier.where.place}, "
         "with no barrier between"
     )
-    who = np.array([racing[0], conflict.other_lane, *racing[1:]])
-    wave.report(FindingKind.RACE, message, step.where, who, _detail(wave, conflict, int(racing[0])), count=racing.size)
+    detail = _detail(wave, conflict, int(racing[0]))
+    wave.report_race(message, step.where, racing, detail, earlier.where, conflict.other_lane)
 
 
 def _detail(wave: Wave, conflict: Conflict, lane: int) -> str:

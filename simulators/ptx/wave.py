@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from tileproof.simulators.ptx.findings import SHOWN_THREADS, Counters, FindingKind, Findings, Where
+from tileproof.simulators.ptx.findings import SHOWN_THREADS, Counters, FindingKind, Findings, Thread, Where
 from tileproof.simulators.ptx.geometry import Geometry
 from tileproof.simulators.ptx.layout import LOCAL_BASE, SHARED_BASE
 from tileproof.simulators.ptx.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
@@ -116,12 +116,21 @@ class Wave:
         """The order in which `count` lanes of one atomic take turns; None for ascending."""
         return self.schedule.lane_order(count)
 
-    def report(
-        self, kind: FindingKind, message: str, where: Where, lanes: Lanes, detail: str = "", count: int | None = None
+    def report(self, kind: FindingKind, message: str, where: Where, lanes: Lanes, detail: str = "") -> None:
+        """Record a finding that `lanes` hit."""
+        self._findings.add(kind, message, where, self._threads(lanes), count=lanes.size, detail=detail)
+
+    def report_race(
+        self, message: str, where: Where, lanes: Lanes, detail: str, earlier: Where, other_lane: int
     ) -> None:
-        """Record a finding that `lanes` hit (or `count` of them, where the list holds others too)."""
-        threads = [self.geometry.thread(int(lane)) for lane in lanes[:SHOWN_THREADS]]
-        self._findings.add(kind, message, where, threads, int(lanes.size) if count is None else count, detail)
+        """Record that `lanes` race with an access at `earlier`; two lines race once, whichever comes first."""
+        first, *rest = self._threads(lanes)
+        threads = [first, self.geometry.thread(other_lane), *rest]
+        pair = frozenset((where.source, earlier.source))
+        self._findings.add(FindingKind.RACE, message, where, threads, count=lanes.size, detail=detail, cause=pair)
+
+    def _threads(self, lanes: Lanes) -> list[Thread]:
+        return [self.geometry.thread(int(lane)) for lane in lanes[:SHOWN_THREADS]]
 
     def note(self, message: str, where: Where, count: int) -> None:
         """Record something quieter."""
