@@ -1,0 +1,31 @@
+"""Compilation of the array twins to machine code, cached on disk.
+
+Numba keeps the cache beside the source, or where NUMBA_CACHE_DIR says, or below the user's cache directory when the
+package is installed read-only. Where none of these can be written, a function is compiled anew in each process.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """The function in machine code: without the interpreter lock, integers wrap, division by zero is not checked."""
+    return _compile(function, forceinline=False)
+
+
+def inlined(function: Function) -> Function:
+    """A compiled helper that becomes part of its caller, which saves counting references to its arrays at each call."""
+    return _compile(function, forceinline=True)
+
+
+def _compile(function: Function, *, forceinline: bool) -> Function:
+    machine = partial(numba.njit, nogil=True, error_model="numpy", forceinline=forceinline)
+    try:
+        return cast(Function, machine(function, cache=True))
+    except RuntimeError:  # numba: "no locator available for file"
+        return cast(Function, machine(function))

@@ -1,0 +1,70 @@
+"""The array twin of `term`: the terms of all codes of a type, as tables of significands and exponents.
+
+Kinds are told by the exponent, so that the largest exponent of a group tells whether anything in it is not finite. A
+product's exponent is a sum of two, hence the distances: whatever a zero, an infinity or a NaN meets, it stays apart.
+
+    kind        significand    exponent
+    finite      signed         as `term`, within ±2,000
+    zero        0              ZERO
+    infinity    ±1             INFINITE
+    NaN         0              NAN
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tileproof.oracle.convert_array import split_codes
+from tileproof.oracle.operand import OperandType
+from tileproof.oracle.unpacked import F16, unpacked_codes
+
+ZERO = -(1 << 13)
+INFINITE = 1 << 15
+NAN = 1 << 17
+#: A sum of two exponents above this has an infinity or a NaN in it.
+SPECIAL = 1 << 14
+
+
+@dataclass(frozen=True)
+class TermTable:
+    """The terms of all codes in order, read-only int64."""
+
+    significand: npt.NDArray[np.int64]
+    exponent: npt.NDArray[np.int64]
+    #: Fraction bits of the significands.
+    fraction_bits: int
+
+
+@cache
+def term_table(operand: OperandType) -> TermTable:
+    """The terms of a floating-point operand type of at most 19 bits."""
+    assert operand.record is not None, "an integer operand is its own value"
+    parts = split_codes(operand.record, np.arange(1 << operand.record.bits, dtype=np.uint32))
+    significand = parts.significand.astype(np.int64)
+    exponent = parts.exponent + operand.fraction_bits
+    significand = np.where(parts.infinite, 1, np.where(parts.nan, 0, significand))
+    exponent = np.where((significand == 0) & ~parts.nan, ZERO, exponent)
+    exponent = np.where(parts.infinite, INFINITE, np.where(parts.nan, NAN, exponent))
+    return _table(np.where(parts.negative, -significand, significand), exponent, operand.fraction_bits)
+
+
+@cache
+def unpacked_term_table(operand: OperandType) -> TermTable:
+    """The terms of an 8-bit type as the f16 unit sees them."""
+    codes, f16 = unpacked_codes(operand), term_table(F16)
+    return _table(f16.significand[codes], f16.exponent[codes], F16.fraction_bits)
+
+
+def _table(significand: npt.NDArray[np.int64], exponent: npt.NDArray[np.int64], fraction_bits: int) -> TermTable:
+    significand.flags.writeable = exponent.flags.writeable = False
+    return TermTable(significand, exponent, fraction_bits)
+
+
+def table_index(operand: OperandType, codes: npt.NDArray[Any]) -> npt.NDArray[np.uint32]:
+    """Where the terms of codes stand in the table: one type, whatever the operand's, so that one compilation serves."""
+    assert operand.record is not None, "an integer operand is its own value"
+    read = np.uint32((1 << operand.record.bits) - 1)
+    return (codes.astype(np.uint32) >> np.uint32(operand.ignored_bits)) & read
