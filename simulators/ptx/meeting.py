@@ -73,15 +73,16 @@ def _perform(wave: Wave, step: Step, members: Bits, selection: Selection) -> Non
 def _check_members(wave: Wave, step: Step, members: Bits, selection: Selection) -> None:
     """A mask that leaves out the lane that executes (undefined, PTX ISA on membermask), or that nothing wrote."""
     lanes = wave.ids(selection)
+    undefined = wave.registers.undefined(step.sources[-1:], selection)
+    if undefined is not None:
+        message = f"a value that nothing wrote decides the member mask of {step.opcode}"
+        wave.report(FindingKind.UNINITIALISED, message, step.where, lanes[undefined[0] != 0])
+        return
     outside = members & lane_bits(lanes) == 0
     if outside.any():
         message = f"{step.opcode} is executed by a thread that its member mask leaves out"
         detail = f" (mask 0x{int(members[outside][0]):08x})"
         wave.report(FindingKind.DIVERGENCE, message, step.where, lanes[outside], detail)
-    undefined = wave.registers.undefined(step.sources[-1:], selection)
-    if undefined is not None:
-        message = f"a value that nothing wrote decides the member mask of {step.opcode}"
-        wave.report(FindingKind.UNINITIALISED, message, step.where, lanes[undefined[0] != 0])
 
 
 def _warp_barrier(wave: Wave, step: Step, members: Bits, lanes: Lanes) -> None:
