@@ -9,9 +9,10 @@ A block of the launch holds the largest magnitude it saw. It
        of the window (fmaxf: NaN is dropped), publishes scale and reciprocal, and sets counter and collected maxima
        to 0 for the next launch.
 
-Example: grid (2, 2), tickets 0, 1, 2, 3; the block with ticket 3 publishes. Compared with gx - 1 = 1 instead, the second
-block publishes, and after its reset of the counter the fourth does too, each the maximum of two blocks: the later one
-overwrites the earlier, and the scale is too small for the tensor. AstrAI had that defect on its two-dimensional grid.
+Example: grid (2, 2), tickets 0, 1, 2, 3; the block with ticket 3 publishes. Compared with gx - 1 = 1 instead, the
+second block publishes, and after its reset of the counter the fourth does too, each the maximum of two blocks: the
+later one overwrites the earlier, and the scale is too small for the tensor. AstrAI had that defect on its
+two-dimensional grid.
 
 The result does not depend on the order of the blocks, nor on the grid. It does depend on a counter that a launch cut
 short has left: then some earlier block is taken for the last, and the counter ends where it began, so that the ring
