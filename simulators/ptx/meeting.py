@@ -37,7 +37,7 @@ def meet(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
     _perform(wave, step, wave.registers.read(step.sources[-1], ready), as_selection(ready))
     wave.status[ready] = Status.RUNNING
     wave.pc[ready] = pc + 1
-    return ready.size == lanes.size
+    return np.array_equal(ready, lanes)
 
 
 def _whole_warps(selection: Selection) -> bool:
