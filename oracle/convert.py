@@ -52,11 +52,11 @@ def encode_number(record: FormatRecord, number: Number, rounding: Rounding, over
     if not record.signed and (number.negative or number.is_zero):
         raise Refusal(f"{record.name} has no zero and no negative values", hint="clip them to the smallest value")
     if number.kind is Kind.INFINITE:
-        return _with_sign(record, beyond, number.negative)
+        return with_sign(record, beyond, number.negative)
     magnitude = _round_magnitude(record, number, rounding)
     if magnitude > record.max_code:
         magnitude = beyond if rounding.leaves_range(number.negative) else record.max_code
-    return _with_sign(record, magnitude, number.negative)
+    return with_sign(record, magnitude, number.negative)
 
 
 def _round_magnitude(record: FormatRecord, number: Number, rounding: Rounding) -> int:
@@ -89,7 +89,8 @@ def _rounds_away(rounding: Rounding, negative: bool, code: int, rest: int, whole
             return rest > 0 and negative
 
 
-def _with_sign(record: FormatRecord, magnitude: int, negative: bool) -> int:
+def with_sign(record: FormatRecord, magnitude: int, negative: bool) -> int:
+    """The code of a magnitude and a sign; -0 is 0 where it has no code."""
     if not negative or (magnitude == 0 and not record.has_negative_zero):
         return magnitude
     return magnitude | record.sign_bit

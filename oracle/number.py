@@ -46,8 +46,30 @@ class Number:
         """Whether this is +0 or -0."""
         return self.kind is Kind.FINITE and self.magnitude == 0
 
+    @property
+    def value(self) -> Fraction:
+        """The signed value of a finite number."""
+        return -self.magnitude if self.negative else self.magnitude
+
     def __abs__(self) -> "Number":
         return Number(self.kind, False, self.magnitude)
+
+    def __neg__(self) -> "Number":
+        return Number(self.kind, not self.negative, self.magnitude)
+
+    def __add__(self, other: "Number") -> "Number":
+        """The exact sum; ∞ - ∞ is NaN, and an exact zero is +0 unless both terms are negative (IEEE 754-2019, 6.3).
+
+        That zero is the one of every rounding direction but down.
+        """
+        if self.is_nan or other.is_nan:
+            return Number(Kind.NAN)
+        if not (self.is_finite and other.is_finite):
+            infinite = other if self.is_finite else self
+            opposed = not other.is_finite and not self.is_finite and self.negative != other.negative
+            return Number(Kind.NAN) if opposed else infinite
+        total = self.value + other.value
+        return Number(Kind.FINITE, total < 0 or (total == 0 and self.negative and other.negative), abs(total))
 
     def __mul__(self, other: "Number") -> "Number":
         """The exact product; 0 · ∞ is NaN (IEEE 754-2019, 6.1, 6.3, 7.2)."""
