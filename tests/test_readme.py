@@ -1,0 +1,34 @@
+"""What the README shows is what comes out."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from tileproof.conformance.cli import app
+
+README = Path(__file__).parent.parent / "README.md"
+BLOCK = re.compile(r"```console\n\$ tileproof (check --fault [^\n]*)\n(.*?)```", re.DOTALL)
+SECONDS = re.compile(r"^\d+\.\d s ", re.MULTILINE)
+
+
+def shown() -> list[tuple[str, str]]:
+    return BLOCK.findall(README.read_text())
+
+
+def run(command: str, crash_folder: Path) -> Result:
+    return CliRunner().invoke(app, [*shlex.split(command), "--crash-dir", str(crash_folder)])
+
+
+def test_the_readme_shows_two_failures() -> None:
+    assert len(shown()) == 2
+
+
+@pytest.mark.parametrize(("command", "output"), shown(), ids=["ties-away", "missing-barrier"])
+def test_a_failure_in_the_readme_is_what_the_command_prints(command: str, output: str, tmp_path: Path) -> None:
+    result = run(command, tmp_path)
+    assert result.exit_code == 1
+    assert SECONDS.sub("", result.stdout) == SECONDS.sub("", output)
