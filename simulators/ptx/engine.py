@@ -53,8 +53,9 @@ class Engine:
         watch = SpinWatch(wave)
         while (running := np.flatnonzero(wave.status == Status.RUNNING)).size:
             turn = self._schedule.next_turn(wave.pc, running)
-            left -= self._run_turn(wave, turn, left)
-            if watch.stuck(turn.lanes):
+            made = self._run_turn(wave, turn, left)
+            left -= made
+            if watch.stuck(turn.lanes, made):
                 stall.report_spin(wave)
                 return
             if left <= 0:

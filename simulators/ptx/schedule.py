@@ -18,7 +18,7 @@ from tileproof.simulators.ptx.shadow import WARP_SHIFT
 
 # A group that ran this many steps while others could run gives way: a spin must not starve the thread it waits for
 # (forward progress of diverged threads: CUDA C++ Programming Guide, "Independent Thread Scheduling").
-PATIENCE_STEPS = 1024
+PATIENCE_STEPS = 256
 # Longest drawn turn of the adversarial schedule, in steps.
 LONGEST_TURN_STEPS = 64
 # Blocks that the adversarial schedule starts in random order, at most.
@@ -121,8 +121,8 @@ class Friendly:
 class Adversarial:
     """Random interleaving of warps, diverged groups and blocks, from one seed.
 
-    A turn runs one drawn group alone, or with it a drawn share of the other warps that stand at the same instruction;
-    it may end where it would meet others. Lone turns give the wildest interleavings, shared ones the speed.
+    A turn runs the lanes of one warp at one instruction alone, or with a drawn share of the other warps that stand
+    there; it may end where it would meet others. Lone turns give the wildest interleavings, shared ones the speed.
     """
 
     def __init__(self, seed: np.random.SeedSequence) -> None:
@@ -141,8 +141,11 @@ class Adversarial:
     def next_turn(self, pc: Lanes, running: Lanes) -> Turn:
         """See `Schedule.next_turn`."""
         draw = self._random
-        lane = int(running[draw.integers(running.size)])
         places = pc[running]
+        drawn_from = running
+        if draw.random() < _BY_PLACE:
+            drawn_from = running[places == draw.choice(np.unique(places))]
+        lane = int(drawn_from[draw.integers(drawn_from.size)])
         here = running[places == pc[lane]]
         warps = here >> WARP_SHIFT
         own = warps == lane >> WARP_SHIFT
@@ -170,6 +173,8 @@ class Adversarial:
         return self._leaders[members]
 
 
-# Shares of adversarial turns: of one warp alone, and that end where they meet others.
+# Shares of adversarial turns: of one warp alone; that end where they meet others; that draw among the instructions
+# where lanes stand instead of among the lanes, so that one lane that many others wait for is not kept waiting.
 _LONE_TURNS = 0.25
 _MEETINGS = 0.75
+_BY_PLACE = 0.5

@@ -11,8 +11,8 @@ import numpy as np
 from tileproof.simulators.ptx.memory import Lanes, Mask
 from tileproof.simulators.ptx.wave import Status, Wave
 
-# Turns without a change before the first look, which costs a copy of the register file.
-QUIET_TURNS = 128
+# Steps without a change before the first look, which costs a copy of the register file.
+QUIET_STEPS = 1024
 
 
 class SpinWatch:
@@ -21,19 +21,19 @@ class SpinWatch:
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
         self._changes = wave.changes
-        self._turns = 0
-        self._renewal = QUIET_TURNS
+        self._steps = 0
+        self._renewal = QUIET_STEPS
 
-    def stuck(self, ran: Lanes) -> bool:
-        """Whether nobody can ever get on; `ran` are the lanes of the turn that has just ended."""
+    def stuck(self, ran: Lanes, steps: int) -> bool:
+        """Whether nobody can ever get on, after a turn of the lanes `ran` that made `steps` steps."""
         wave = self._wave
         if wave.changes != self._changes:
-            self._changes, self._turns, self._renewal = wave.changes, 0, QUIET_TURNS
+            self._changes, self._steps, self._renewal = wave.changes, 0, QUIET_STEPS
             return False
-        self._turns += 1
-        if self._turns < QUIET_TURNS:
+        self._steps += steps
+        if self._steps < QUIET_STEPS:
             return False
-        if self._turns >= self._renewal:
+        if self._steps >= self._renewal:
             self._look()
             return False
         back = self._pc[ran] == wave.pc[ran]
@@ -44,8 +44,8 @@ class SpinWatch:
         return bool(self._cycled[wave.status == Status.RUNNING].all())
 
     def _look(self) -> None:
-        """Remember the present state, each time after twice as many turns (Brent's cycle detection)."""
-        self._renewal = 2 * self._turns
+        """Remember the present state, each time after twice as many steps (Brent's cycle detection)."""
+        self._renewal = 2 * self._steps
         self._pc = self._wave.pc.copy()
         self._values = self._wave.registers.values.copy()
         self._cycled = np.zeros(self._pc.size, np.bool_)
