@@ -64,7 +64,8 @@ class Launch:
         for block in self.blocks:
             if np.isnan(block.amax) or np.signbit(block.amax):
                 raise Refusal(
-                    f"block ({block.x}, {block.y}) has amax {block.amax}: fmaxf from 0 gives neither sign nor NaN"
+                    f"block ({block.x}, {block.y}) has amax {block.amax}, negative or NaN",
+                    hint="fmaxf of magnitudes, from 0, gives neither",
                 )
 
     @classmethod

@@ -137,7 +137,8 @@ class Registry:
 def restore_ring(ring: RingState, saved: RingState) -> RingState:
     """A ring filled from a checkpoint: words, index, current pair, whether it was seeded; no kept cast.
 
-    The reciprocal of the current pair is computed again. Of another size than the ring, the saved one is left alone.
+    The reciprocal of the current pair is computed again (infinite in a ring that was never seeded, until it is). Of
+    another size than the ring, the saved one is left alone.
     """
     if len(saved.words) != len(ring.words):
         return ring
