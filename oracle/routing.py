@@ -42,7 +42,10 @@ _INT32_MAX = 2**31 - 1
 
 
 class Decline(Enum):
-    """Why the TMA kernel is not taken, in the order of the tests; the value says it in words."""
+    """Why the TMA kernel is not taken, in the order of the tests; the value says it in words.
+
+    The port asks for the width first; that changes the reason told, never the verdict.
+    """
 
     NO_ROUTE = "the geometry has no A8 route"
     NOT_TILED = "rows or K are no whole tiles of the TMA kernel"
