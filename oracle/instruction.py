@@ -69,6 +69,16 @@ class Instruction:
     one_k: bool = False
 
     @property
+    def name(self) -> str:
+        """The name that `parse_instruction` takes apart."""
+        words = [self.family.value, str(self.shape)]
+        words += [f"kind::{self.kind}"] if self.kind else []
+        words += ["satfinite"] * self.saturates + ["1k"] * self.one_k
+        words += ["block_scale", f"scale_vec::{self.scales}X"] if self.scales else []
+        words += [self.accumulator, *self.operands, *([self.scale_type.name] if self.scale_type else [])]
+        return ".".join(words)
+
+    @property
     def operands(self) -> tuple[str, str]:
         """The names of the types of A and B."""
         return self.a.name, self.b.name

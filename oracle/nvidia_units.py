@@ -44,7 +44,8 @@ _I8 = mixed("s8", "u8")
 
 _LEEDS, _MMA_SIM = "Leeds vectors", "MMA-Sim"
 _SASS = "machine code of ptxas 12.4 to 13.0"
-_PTX_INTEGER = "PTX ISA 9.1, mma and wgmma: exact, wrapped to 32 bits, or clamped by .satfinite"
+_TWO_MODELS = f"{_MMA_SIM}; Khattak and Mikaitis: two published models agree"
+_PTX_INTEGER = "PTX ISA 9.1, mma, wgmma.mma_async, tcgen05.mma: exact, wrapped to 32 bits, or clamped by .satfinite"
 
 
 def _fused(group: int, fraction_bits: int, least_exponent: int, conversion: Conversion = CUT_TO_FLOAT32) -> FusedSum:
@@ -57,6 +58,7 @@ def _to_f16(group: int, fraction_bits: int, least_exponent: int) -> FusedSum:
 
 VOLTA_F32, VOLTA_F16 = _fused(4, 23, -131), _to_f16(4, 23, -19)
 AMPERE_F32, AMPERE_F16 = _fused(8, 24, -132), _to_f16(8, 24, -20)
+AMPERE_TF32, HOPPER_TF32 = _fused(4, 24, -132), _fused(8, 25, -133)
 HOPPER_F32, HOPPER_F16 = _fused(16, 25, -133), _to_f16(16, 25, -21)
 #: The 8-bit units: 13 fraction bits. The least exponent is never reached by a product of two 8-bit codes.
 ADA_QMMA_F32, ADA_QMMA_F16 = _fused(16, 13, -132, CUT_TO_E8M13), _to_f16(16, 13, -20)
@@ -90,13 +92,22 @@ def _tensor_memory_scaled(k: int) -> tuple[Shape, ...]:
 
 _FLOAT_ENTRIES = (
     Entry(
-        architectures=(*VOLTA, *TURING),
+        architectures=VOLTA,
         family=Family.MMA,
         shapes=shapes("8x8x4"),
         operands=same("f16"),
         units={"f32": VOLTA_F32, "f16": VOLTA_F16},
         evidence=Evidence.MEASURED,
-        source=f"{_LEEDS}: V100; that Turing runs this shape so: {_MMA_SIM} alone",
+        source=f"{_LEEDS}: V100",
+    ),
+    Entry(
+        architectures=TURING,
+        family=Family.MMA,
+        shapes=shapes("8x8x4"),
+        operands=same("f16"),
+        units={"f32": VOLTA_F32, "f16": VOLTA_F16},
+        evidence=Evidence.INFERRED,
+        source=f"{_MMA_SIM} alone",
     ),
     Entry(
         architectures=TURING,
@@ -105,7 +116,7 @@ _FLOAT_ENTRIES = (
         operands=same("f16"),
         units={"f32": AMPERE_F32, "f16": AMPERE_F16},
         evidence=Evidence.INFERRED,
-        source=f"{_MMA_SIM}; Khattak and Mikaitis: two published models agree",
+        source=_TWO_MODELS,
     ),
     Entry(
         architectures=_TENSOR_CORE,
@@ -130,7 +141,7 @@ _FLOAT_ENTRIES = (
         family=Family.MMA,
         shapes=_TF32_SHAPES,
         operands=same("tf32"),
-        units={"f32": _fused(4, 24, -132)},
+        units={"f32": AMPERE_TF32},
         evidence=Evidence.MEASURED,
         source=f"{_LEEDS}: A100, A2, Ada, L40S",
     ),
@@ -144,31 +155,67 @@ _FLOAT_ENTRIES = (
         source=f"{_LEEDS}: Ada, L40S; RTX 4060",
     ),
     Entry(
-        architectures=_HOPPER_AND_LATER,
+        architectures=(*HOPPER, *BLACKWELL),
         family=Family.MMA,
         shapes=_F16_SHAPES,
         operands=same("f16"),
         units={"f32": HOPPER_F32, "f16": HOPPER_F16},
         evidence=Evidence.MEASURED,
-        source=f"H200 (float32); {_LEEDS}: H100, H200, B200; sm_120: two published models agree",
+        source=f"H200 (float32); {_LEEDS}: H100, H200, B200",
     ),
     Entry(
-        architectures=_HOPPER_AND_LATER,
+        architectures=RTX_BLACKWELL,
+        family=Family.MMA,
+        shapes=_F16_SHAPES,
+        operands=same("f16"),
+        units={"f32": HOPPER_F32, "f16": HOPPER_F16},
+        evidence=Evidence.INFERRED,
+        source=_TWO_MODELS,
+    ),
+    Entry(
+        architectures=(*HOPPER, *BLACKWELL),
         family=Family.MMA,
         shapes=_F16_SHAPES,
         operands=same("bf16"),
         units={"f32": HOPPER_F32},
         evidence=Evidence.MEASURED,
-        source=f"H200; {_LEEDS}: H100, H200, B200; sm_120: two published models agree",
+        source=f"H200; {_LEEDS}: H100, H200, B200",
     ),
     Entry(
-        architectures=_HOPPER_AND_LATER,
+        architectures=RTX_BLACKWELL,
+        family=Family.MMA,
+        shapes=_F16_SHAPES,
+        operands=same("bf16"),
+        units={"f32": HOPPER_F32},
+        evidence=Evidence.INFERRED,
+        source=_TWO_MODELS,
+    ),
+    Entry(
+        architectures=(*HOPPER, *BLACKWELL),
+        family=Family.MMA,
+        shapes=shapes("16x8x4"),
+        operands=same("tf32"),
+        units={"f32": HOPPER_TF32},
+        evidence=Evidence.MEASURED,
+        source=f"{_LEEDS}: H100, H200, B200",
+    ),
+    Entry(
+        architectures=(*HOPPER, *BLACKWELL),
+        family=Family.MMA,
+        shapes=shapes("16x8x8"),
+        operands=same("tf32"),
+        units={"f32": HOPPER_TF32},
+        evidence=Evidence.INFERRED,
+        source=_TWO_MODELS,
+    ),
+    Entry(
+        architectures=RTX_BLACKWELL,
         family=Family.MMA,
         shapes=_TF32_SHAPES,
         operands=same("tf32"),
-        units={"f32": _fused(8, 25, -133)},
-        evidence=Evidence.MEASURED,
-        source=f"{_LEEDS}: H100, H200, B200 with k = 4; a group of 8: two published models agree",
+        units={"f32": HOPPER_TF32},
+        evidence=Evidence.INFERRED,
+        source=_TWO_MODELS,
     ),
     Entry(
         architectures=HOPPER,
@@ -193,7 +240,7 @@ _FLOAT_ENTRIES = (
         family=Family.WGMMA,
         shapes=_warpgroup(8),
         operands=same("tf32"),
-        units={"f32": _fused(8, 25, -133)},
+        units={"f32": HOPPER_TF32},
         evidence=Evidence.INFERRED,
         source="as mma of sm_90: two published models agree",
     ),
@@ -241,7 +288,7 @@ _FLOAT_ENTRIES = (
         shapes=_tensor_memory(8),
         operands=same("tf32"),
         kinds=("", "tf32"),
-        units={"f32": _fused(8, 25, -133)},
+        units={"f32": HOPPER_TF32},
         evidence=Evidence.INFERRED,
         source=f"{_LEEDS}: B200, instruction not stated; as tcgen05: two published models agree",
     ),
@@ -262,7 +309,7 @@ _FLOAT_ENTRIES = (
         operands=_F8,
         units={"f32": BLACKWELL_F32, "f16": BLACKWELL_F16},
         evidence=Evidence.INFERRED,
-        source=f"{_MMA_SIM}; Khattak and Mikaitis: two published models agree",
+        source=_TWO_MODELS,
     ),
     Entry(
         architectures=RTX_BLACKWELL,
@@ -272,7 +319,7 @@ _FLOAT_ENTRIES = (
         kinds=("f8f6f4",),
         units={"f32": BLACKWELL_F32, "f16": BLACKWELL_F16},
         evidence=Evidence.INFERRED,
-        source=f"{_MMA_SIM}; Khattak and Mikaitis: two published models agree",
+        source=_TWO_MODELS,
     ),
     Entry(
         architectures=(*_TENSOR_CORE, *_HOPPER_AND_LATER),

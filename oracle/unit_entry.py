@@ -1,10 +1,12 @@
 """One line of the unit table: instructions that share one unit, on the architectures where that is known."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 
 from tileproof.oracle.evidence import Evidence
 from tileproof.oracle.instruction import Family, Instruction, Shape
+from tileproof.oracle.operand import OPERAND_TYPES, OperandType
 from tileproof.oracle.unit import FusedSum, LateSum, Unit
 
 Pairs = tuple[tuple[str, str], ...]
@@ -33,7 +35,26 @@ class Entry:
     scales: int = 0
     scale_types: tuple[str, ...] = ()
 
-    def names(self, instruction: Instruction) -> bool:
+    def instructions(self) -> Iterator[Instruction]:
+        """Every instruction of the entry."""
+        scale_types: list[OperandType | None] = [OPERAND_TYPES[name] for name in self.scale_types] or [None]
+        for shape, accumulator, (a, b), kind, scale_type in product(
+            self.shapes, self.units, self.operands, self.kinds, scale_types
+        ):
+            yield Instruction(
+                family=self.family,
+                shape=shape,
+                accumulator=accumulator,
+                a=OPERAND_TYPES[a],
+                b=OPERAND_TYPES[b],
+                kind=kind,
+                saturates=self.saturates,
+                scales=self.scales,
+                scale_type=scale_type,
+                one_k=self.one_k,
+            )
+
+    def has(self, instruction: Instruction) -> bool:
         """Whether the instruction is one of these, whatever the architecture and the assembler."""
         scale_type = instruction.scale_type.name if instruction.scale_type else None
         return (

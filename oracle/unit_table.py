@@ -34,7 +34,7 @@ def find_unit(instruction: Instruction, arch: str, assembler: str) -> KnownUnit:
             f"assembler {assembler!r} was not examined",
             hint=f"examined: {', '.join(ASSEMBLERS)}; a driver that compiles PTX has its own release",
         )
-    entries = [entry for entry in ENTRIES if base in entry.architectures and entry.names(instruction)]
+    entries = [entry for entry in ENTRIES if base in entry.architectures and entry.has(instruction)]
     if not entries:
         raise _unknown_instruction(instruction, base)
     for entry in entries:
@@ -101,3 +101,15 @@ def _forms(entry: Entry) -> str:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(names))
+
+
+def support_table() -> str:
+    """What is modelled and how it is known, as a Markdown table with one row an entry."""
+    head = ("architectures", "instruction", "A, B", "assembler", "evidence", "source")
+    rows = [head, tuple("---" for _ in head)]
+    for entry in ENTRIES:
+        types = _listed(dict.fromkeys(name for pair in entry.operands for name in pair))
+        form = f"{entry.family}.{_forms(entry)}".replace("|", " or ")
+        assembler = ", ".join(entry.assemblers) or "any"
+        rows.append((", ".join(entry.architectures), form, types, assembler, entry.evidence.value, entry.source))
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
