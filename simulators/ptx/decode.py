@@ -17,7 +17,7 @@ from tileproof.simulators.ptx.slots import Slots
 from tileproof.simulators.ptx.syntax import Entry, Instruction, Module
 from tileproof.simulators.ptx.variables import Variables
 
-_DECODERS: Mapping[str, Callable[[Slots, Instruction], Step]] = {
+DECODERS: Mapping[str, Callable[[Slots, Instruction], Step]] = {
     **decode_memory.DECODERS,
     **decode_warp.DECODERS,
     **decode_control.DECODERS,
@@ -62,7 +62,7 @@ def _step(slots: Slots, instruction: Instruction) -> Step:
 
 
 def _body(slots: Slots, instruction: Instruction) -> Step:
-    decoder = _DECODERS.get(instruction.mnemonic)
+    decoder = DECODERS.get(instruction.mnemonic)
     if decoder is not None:
         return decoder(slots, instruction)
     try:

@@ -202,3 +202,9 @@ def resolve(mnemonic: str, qualifiers: tuple[str, ...]) -> Operation | None:
     if family is None:
         raise opcode.refuse("the instruction does not take this type")
     return family(opcode)
+
+
+def arithmetic_mnemonics() -> tuple[str, ...]:
+    """Every mnemonic that `resolve` knows and does not refuse whole, in alphabetical order."""
+    plain, floats = _families()
+    return tuple(sorted({*plain, *floats} - _REFUSED.keys()))

@@ -1,0 +1,27 @@
+"""The generated pages are what the code says today."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["ptx.md", "formats.md"])
+def test_a_generated_page_is_current(name: str) -> None:
+    assert (DOCS / name).read_text() == generator().PAGES[name](), "run: python docs/generate.py"
+
+
+def test_the_architecture_page_stays_a_page() -> None:
+    assert len((DOCS / "architecture.md").read_text().splitlines()) <= 60
