@@ -16,15 +16,19 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.arguments import Argument
+from tileproof.simulators.ptx.buffer import Buffer
 from tileproof.simulators.ptx.decode import decode_entry
 from tileproof.simulators.ptx.findings import Index3, Report
-from tileproof.simulators.ptx.launch import Argument, LaunchShape, launch
+from tileproof.simulators.ptx.launch import LaunchShape, launch
 from tileproof.simulators.ptx.limits import Limits
-from tileproof.simulators.ptx.memory import Allocation, GlobalMemory, Mask
+from tileproof.simulators.ptx.memory import GlobalMemory
 from tileproof.simulators.ptx.parse import parse_module
 from tileproof.simulators.ptx.program import Program
 from tileproof.simulators.ptx.schedule import Adversarial, Friendly, Schedule, ScheduleName
 from tileproof.simulators.ptx.syntax import Module, Variable
+
+__all__ = ["Buffer", "Device", "Function"]
 
 DEFAULT_MEMORY_LIMIT_BYTES = 8 << 30
 DEFAULT_STEP_BUDGET = 1 << 25  # minutes
@@ -44,51 +48,6 @@ class HasPtx(Protocol):
     def ptx(self) -> str:
         """The module's PTX."""
         ...
-
-
-class Buffer:
-    """A piece of the device's global memory with a shape and a dtype."""
-
-    def __init__(self, allocation: Allocation, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self._allocation = allocation
-        self.shape = shape
-        self.dtype = dtype
-
-    @property
-    def address(self) -> int:
-        """Device address of the first byte."""
-        return self._allocation.base
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the buffer."""
-        return self._allocation.nbytes
-
-    def download(self) -> NDArray[Any]:
-        """A copy of the bytes as an array of the buffer's shape and dtype; bytes that nothing wrote read as zero.
-
-        Raises:
-            Refusal: the buffer was freed.
-        """
-        raw = self._live().data[: self.nbytes].copy()
-        return raw.view(self.dtype).reshape(self.shape)
-
-    def written(self) -> Mask:
-        """For each byte, whether an upload or a kernel wrote all of its bits."""
-        allocation = self._live()
-        if allocation.written is None:
-            return np.ones(self.nbytes, np.bool_)
-        whole: Mask = allocation.written[: self.nbytes] == 0xFF
-        return whole
-
-    def release(self, memory: GlobalMemory) -> None:
-        """Give the bytes back to `memory`."""
-        memory.release(self._live())
-
-    def _live(self) -> Allocation:
-        if self._allocation.freed:
-            raise Refusal(f"the buffer at 0x{self.address:x} was freed", hint="download before free")
-        return self._allocation
 
 
 class Function:

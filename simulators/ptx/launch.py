@@ -2,21 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-import numpy as np
 
 from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.arguments import Argument, parameter_area
 from tileproof.simulators.ptx.engine import Engine
 from tileproof.simulators.ptx.findings import Counters, Findings, Index3, Report
 from tileproof.simulators.ptx.geometry import Geometry
-from tileproof.simulators.ptx.layout import CONST_BASE, PARAM_BASE, align_up
+from tileproof.simulators.ptx.layout import CONST_BASE, align_up
 from tileproof.simulators.ptx.limits import Limits
 from tileproof.simulators.ptx.memory import GlobalMemory, Window
 from tileproof.simulators.ptx.program import Program
 from tileproof.simulators.ptx.schedule import Schedule
 from tileproof.simulators.ptx.shadow import WARP
-from tileproof.simulators.ptx.syntax import Parameter
 from tileproof.simulators.ptx.wave import LaunchMemory, Wave
 
 # Lanes of one wave: numpy is fastest per lane between a few thousand and some ten thousand lanes.
@@ -26,18 +23,6 @@ _ORDER_RECORDS = 1 << 22
 _GRID_LIMIT = (2**31 - 1, 65535, 65535)
 _BLOCK_LIMIT = (1024, 1024, 64)
 _THREAD_LIMIT = 1024
-
-
-class Addressed(Protocol):
-    """Anything with a device address: a buffer."""
-
-    @property
-    def address(self) -> int:
-        """First byte."""
-        ...
-
-
-Argument = Addressed | np.generic
 
 
 @dataclass(frozen=True)
@@ -71,7 +56,9 @@ def launch(
         Refusal: grid, block, shared memory or arguments are illegal, or the kernel is outside the modelled range.
     """
     _check_shape(program, shape, limits)
-    memory = LaunchMemory(global_memory, _parameters(program, args), _constants(program), global_addresses)
+    memory = LaunchMemory(
+        global_memory, parameter_area(program, args, global_memory), _constants(program), global_addresses
+    )
     findings, counters = Findings(), Counters()
     engine = Engine(program, schedule, step_budget)
     blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
@@ -100,7 +87,7 @@ def _most_blocks(program: Program, shape: LaunchShape, total_shared: int) -> int
 def _check_shape(program: Program, shape: LaunchShape, limits: Limits) -> None:
     for name, extent, limit in (("grid", shape.grid, _GRID_LIMIT), ("block", shape.block, _BLOCK_LIMIT)):
         if len(extent) != 3 or any(not 1 <= n <= most for n, most in zip(extent, limit, strict=True)):
-            raise Refusal(f"{name} {extent}: each of x, y, z must lie in 1 to {limit}")
+            raise Refusal(f"{name} {extent}: x, y, z must be at least 1 and at most {limit}")
     if shape.threads > _THREAD_LIMIT:
         raise Refusal(f"block {shape.block} has {shape.threads} threads, the limit is {_THREAD_LIMIT}")
     limit3 = program.thread_limit
@@ -120,33 +107,3 @@ def _constants(program: Program) -> Window:
     window = Window("constant", CONST_BASE, len(program.constant_image), 1, defined=True)
     window.fill(0, program.constant_image)
     return window
-
-
-def _parameters(program: Program, args: Sequence[Argument]) -> Window:
-    """The parameter area; padding between parameters stays undefined."""
-    if len(args) != len(program.parameters):
-        raise Refusal(f"{len(args)} arguments: the kernel {program.name} takes {len(program.parameters)}")
-    window = Window("parameter", PARAM_BASE, program.parameter_bytes, 1, defined=False)
-    for index, (argument, parameter) in enumerate(zip(args, program.parameters, strict=True)):
-        window.fill(program.parameter_offsets[index], _raw(argument, parameter, index))
-    return window
-
-
-def _raw(argument: Argument, parameter: Parameter, index: int) -> bytes:
-    place = f"argument {index} ({parameter.name})"
-    if isinstance(argument, bool | int | float | complex | str | bytes) and not isinstance(argument, np.generic):
-        raise Refusal(
-            f"{place} is a Python {type(argument).__name__}, whose width is not known",
-            hint=f"give a numpy scalar of {parameter.size_bytes} bytes, e.g. np.int32(7)",
-        )
-    raw = argument.tobytes() if isinstance(argument, np.generic) else _address_of(argument, place)
-    if len(raw) != parameter.size_bytes:
-        raise Refusal(f"{place} has {len(raw)} bytes: the kernel declares {parameter.size_bytes} (.{parameter.type})")
-    return raw
-
-
-def _address_of(argument: Addressed, place: str) -> bytes:
-    address = getattr(argument, "address", None)
-    if not isinstance(address, int):
-        raise Refusal(f"{place} is a {type(argument).__name__}", hint="give a buffer of this device or a numpy scalar")
-    return np.uint64(address).tobytes()

@@ -1,0 +1,68 @@
+"""Buffers: what the host sees of the device's global memory."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.memory import Allocation, GlobalMemory, Mask
+
+
+class Buffer:
+    """A piece of the device's global memory with a shape and a dtype."""
+
+    def __init__(self, allocation: Allocation, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self._allocation = allocation
+        self.shape = shape
+        self.dtype = dtype
+
+    @property
+    def address(self) -> int:
+        """Device address of the first byte."""
+        return self._allocation.base
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the buffer."""
+        return self._allocation.nbytes
+
+    def download(self) -> NDArray[Any]:
+        """A copy of the bytes as an array of the buffer's shape and dtype; bytes that nothing wrote read as zero.
+
+        Raises:
+            Refusal: the buffer was freed.
+        """
+        raw = self._live().data[: self.nbytes].copy()
+        return raw.view(self.dtype).reshape(self.shape)
+
+    def written(self) -> Mask:
+        """For each byte, whether an upload or a kernel wrote all of its bits."""
+        allocation = self._live()
+        if allocation.written is None:
+            return np.ones(self.nbytes, np.bool_)
+        whole: Mask = allocation.written[: self.nbytes] == 0xFF
+        return whole
+
+    def release(self, memory: GlobalMemory) -> None:
+        """Give the bytes back to `memory`.
+
+        Raises:
+            Refusal: they were freed before, or belong to another device.
+        """
+        self.check_owner(memory)
+        memory.release(self._live())
+
+    def check_owner(self, memory: GlobalMemory) -> None:
+        """Whether the buffer lies in `memory`.
+
+        Raises:
+            Refusal: it belongs to another device, whose addresses mean something else here.
+        """
+        if memory.find(self.address) is not self._allocation:
+            raise Refusal(f"the buffer at 0x{self.address:x} belongs to another device", hint="upload it to this one")
+
+    def _live(self) -> Allocation:
+        if self._allocation.freed:
+            raise Refusal(f"the buffer at 0x{self.address:x} was freed", hint="download before free")
+        return self._allocation
