@@ -166,7 +166,7 @@ class FragmentMap:
                 hint=f"pass [..., {self.rows}, {self.columns}] of {self.code_dtype.itemsize} bytes an element",
             )
         codes = np.ascontiguousarray(array).view(self.code_dtype)
-        chosen = codes.reshape(*array.shape[:-2], -1)[..., self._elements]
+        chosen = np.take(codes.reshape(*array.shape[:-2], -1), self._elements, axis=-1)
         return self._join(chosen.reshape(*array.shape[:-2], self.lanes, self.registers, self.slots))
 
     def scatter(self, words: Words, dtype: npt.DTypeLike | None = None) -> Codes:
@@ -191,7 +191,7 @@ class FragmentMap:
         seen = self.code_dtype if dtype is None else np.dtype(dtype)
         if seen.itemsize != self.code_dtype.itemsize:
             raise Refusal(f"{self}: elements of {self.code_dtype.itemsize} bytes cannot be seen as {seen}")
-        codes = self._split(array).reshape(*array.shape[:-2], -1)[..., self._places]
+        codes = np.take(self._split(array).reshape(*array.shape[:-2], -1), self._places, axis=-1)
         return codes.reshape(*array.shape[:-2], self.rows, self.columns).view(seen)
 
     def place_number(self, element: Index) -> Index:

@@ -13,7 +13,7 @@ Elements of 64 bits have registers of 64 bits.
 
 Source: PTX ISA 9.2 section 9.7.14.5, "Matrix Fragments for mma.mXnYkZ" (9.7.14.5.2 to 9.7.14.5.13). The fragments of
 f16 m8n8k4, of `mma.sp` and of `wmma` follow other rules and are not modelled. Measured on an H200 where a shape says
-so.
+so; a product shows the order of k only up to a renaming common to A and B.
 """
 
 from dataclasses import dataclass

@@ -100,6 +100,7 @@ def tile_addresses(descriptor: MatrixDescriptor, *, rows: int, bits: int, major:
     Raises:
         Refusal: elements or rows that no form has.
     """
+    _require_form(bits, major)
     if rows < 8 or rows % 8:
         raise Refusal(f"an operand of {rows} rows", hint="M is 64, N a multiple of 8")
     strides = descriptor.leading_bytes, descriptor.stride_bytes, descriptor.span_bytes
