@@ -61,7 +61,7 @@ def encode_number(record: FormatRecord, number: Number, rounding: Rounding, over
 
 def _round_magnitude(record: FormatRecord, number: Number, rounding: Rounding) -> int:
     """The code that |number| has when the exponent field may grow without end."""
-    exponent = max(_floor_log2(number.magnitude), record.min_exponent) if number.magnitude else record.min_exponent
+    exponent = max(floor_log2(number.magnitude), record.min_exponent) if number.magnitude else record.min_exponent
     step = exponent - record.mantissa_bits
     numerator, denominator = number.magnitude.as_integer_ratio()
     whole = denominator << max(step, 0)
@@ -96,7 +96,8 @@ def with_sign(record: FormatRecord, magnitude: int, negative: bool) -> int:
     return magnitude | record.sign_bit
 
 
-def _floor_log2(value: Fraction) -> int:
+def floor_log2(value: Fraction) -> int:
+    """The exponent of the largest power of two not above a positive value."""
     numerator, denominator = value.as_integer_ratio()
     guess = numerator.bit_length() - denominator.bit_length()
     return guess if numerator << max(-guess, 0) >= denominator << max(guess, 0) else guess - 1
