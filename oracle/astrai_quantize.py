@@ -16,6 +16,7 @@ may have different formats. Sources: 0z5a/AstrAI csrc/kernels/fp8/{gemm.cuh,ops.
 
 from dataclasses import dataclass
 from enum import Enum
+from math import prod
 
 import ml_dtypes
 import numpy as np
@@ -116,6 +117,5 @@ def _encode(target: FloatFormat, values: Float32s) -> npt.NDArray[np.uint8]:
 
 
 def _transposed(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    columns = codes.shape[-1]
-    rows = codes.size // columns if columns else 0
-    return np.ascontiguousarray(codes.reshape(rows, columns).T)
+    *leading, columns = codes.shape
+    return np.ascontiguousarray(codes.reshape(prod(leading), columns).T)

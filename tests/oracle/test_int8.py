@@ -79,7 +79,7 @@ def test_symmetric_arrays_are_those_of_the_definition(dtype: Any, rule: Int8Rule
 
 
 def unit_codes(values: list[float], rule: Int8Rule) -> list[int]:
-    return quantize_int8(np.array([values], np.float32), rule).codes[0].tolist()
+    return [int(code) for code in quantize_int8(np.array([values], np.float32), rule).codes[0]]
 
 
 def test_ties_clamps_and_specials() -> None:
@@ -127,10 +127,13 @@ def affine_rows(dtype: Any) -> Matrix:
     grid = np.linspace(-1, 1, 30)[np.newaxis] * np.array([[127.5], [1.0], [255.0], [3.0]]) + [[0], [1], [127.5], [0.7]]
     grid = np.concatenate([grid, rng.integers(-510, 511, (6, 30)) / 2])
     grid[4:, 0], grid[4:, 1] = -127.5, 127.5
+    steps = rng.choice([1, 49 / 64, 105 / 64, 3 / 64], (12, 1))
+    odd = rng.integers(-250, 250, (12, 30)) / 2 * steps  # exact ties, and an odd zero point: min / scale is -127
+    odd[:, :2] = np.array([[-127.0, 128.0]]) * steps
     with_nan = wide[:2].copy()
     with_nan[:, 3] = NAN
     with np.errstate(all="ignore"):
-        return np.concatenate([wide, shifted, grid, with_nan]).astype(np.float32).astype(dtype)
+        return np.concatenate([wide, shifted, grid, odd, with_nan]).astype(np.float32).astype(dtype)
 
 
 def affine_by_definition(x: Matrix) -> tuple[list[list[int]], list[int], list[int]]:
@@ -221,11 +224,7 @@ def affine_model(x: Matrix, levels: float = 255, lowest: float = -128, **steps: 
     """vLLM's formula with steps that a fault replaces: `zero`, `scaled`, `join`."""
     low, high = (reduce(x, axis=1, keepdims=True) for reduce in (np.fmin.reduce, np.fmax.reduce))
     scale = (high - low) / np.float32(levels)
-    zero = (
-        steps.get("zero", lambda: np.rint(np.float32(lowest) - low / scale))()
-        if "zero" not in steps
-        else steps["zero"](low, scale)
-    )
+    zero = steps["zero"](low, scale) if "zero" in steps else np.rint(np.float32(lowest) - low / scale)
     values = steps["scaled"](x, scale) if "scaled" in steps else x * (np.float32(1) / scale)
     join = steps.get("join", lambda v, z: np.clip(np.rint(np.where(np.isnan(v), 0, v)) + z, -128, 127))
     return (

@@ -31,7 +31,7 @@ each_element = pytest.mark.parametrize("element", ELEMENTS, ids=lambda element: 
 
 
 def blocks_for(dtype: Any) -> Blocks:
-    """[n, 32]: amax at every boundary of a rule in several binades, ties of the elements, zeros, tiny, NaN, infinity."""
+    """[n, 32]: amax at every boundary of a rule in several binades, ties of the elements, zeros, NaN, infinity."""
     rng = np.random.default_rng(5)
     mantissas = [1, 1 + 2**-23, 1.0625, 1.25, 1.5, 1.5 + 2**-22, 1.75, 1.75 + 2**-22, 1.875, 1.9374, 1.9375, 1.96875]
     tops = [
@@ -123,7 +123,7 @@ def test_specials_and_zeros(mode: MxScale, element: FloatFormat) -> None:
 
 @each_mode
 def test_no_element_of_a_ceiling_saturates(mode: MxScale) -> None:
-    """RCEIL: amax over the scale is at most the largest value, so the error is that of rounding alone. FLOOR is not so."""
+    """By RCEIL and CEIL amax over the scale is at most the largest value; by FLOOR and EVEN it can be more."""
     x = blocks_for(np.float32)
     x = x[np.isfinite(x).all(axis=1)]
     result = quantize_mx(x, mode)
