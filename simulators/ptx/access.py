@@ -19,12 +19,12 @@ def load(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     access = access_of(step)
     lanes = wave.ids(selection)
     count = len(step.destinations)
-    values = [np.zeros(lanes.size, np.uint64) for _ in range(count)]
+    values: list[Bits | None] = [None] * count
     masks: list[Bits | None] = [None] * count
     for space, positions, piece in pieces(wave, step, selection, lanes):
         for index in range(count):
             loaded, undefined = piece.backing.load(piece.offsets + index * access.size, access.size)
-            values[index][positions] = loaded
+            values[index] = scatter(values[index], lanes.size, positions, loaded)
             if undefined is not None:
                 masks[index] = scatter(masks[index], lanes.size, positions, undefined)
         if space is StateSpace.SHARED:
@@ -33,8 +33,8 @@ def load(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     if access.acquires:
         wave.order.acquire(lanes)
     signs = step.sign_from or (0,) * count
-    for slot, result, mask, sign in zip(step.destinations, values, masks, signs, strict=True):
-        wave.registers.write(slot, selection, result, mask, sign)
+    for slot, value, mask, sign in zip(step.destinations, values, masks, signs, strict=True):
+        wave.registers.write(slot, selection, np.zeros(lanes.size, np.uint64) if value is None else value, mask, sign)
 
 
 def store(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
@@ -81,9 +81,11 @@ class _Unchanged:
         return same
 
 
-def scatter(mask: Bits | None, size: int, positions: Positions, part: Bits) -> Bits:
-    """A mask of `size` lanes with `part` at some positions, in place where there is one already."""
-    result = np.zeros(size, np.uint64) if mask is None else mask
+def scatter(present: Bits | None, size: int, positions: Positions, part: Bits) -> Bits:
+    """`part` at some positions of `size` lanes, in place where there is an array already; zero elsewhere."""
+    if isinstance(positions, slice):  # of all lanes
+        return part
+    result = np.zeros(size, np.uint64) if present is None else present
     result[positions] = part
     return result
 

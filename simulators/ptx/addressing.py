@@ -95,11 +95,13 @@ def _legal_addresses(
 ) -> Lanes | None:
     """Positions whose address is defined and aligned; None when all are."""
     undefined = wave.registers.undefined(step.sources[:1], selection)
+    aligned = addresses & np.uint64(nbytes - 1) == 0
+    if undefined is None and aligned.all():
+        return None
     good = np.ones(lanes.size, np.bool_) if undefined is None else undefined[0] == 0
     if not good.all():
         message = f"a value that nothing wrote decides the address that {step.opcode} {verb(step)}"
         wave.report(FindingKind.UNINITIALISED, message, step.where, lanes[~good])
-    aligned = addresses & np.uint64(nbytes - 1) == 0
     if not aligned.all():
         wrong = np.flatnonzero(good & ~aligned)
         if wrong.size:

@@ -48,7 +48,7 @@ def atomic(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         if outcome.old_undefined.any():
             old_masks = scatter(old_masks, lanes.size, positions, outcome.old_undefined)
         wave.count_read(space, piece.offsets.size * access.size)
-        wave.count_written(space, piece.offsets.size * access.size)
+        wave.count_written(space, piece.offsets.size * access.size, changed=outcome.changed)
     if access.acquires:
         wave.order.acquire(lanes)
     wave.registers.write(step.destinations[0], selection, old, old_masks, *step.sign_from)
@@ -83,15 +83,22 @@ class _Queue:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """Old values, their undefined bits, and the undefined bits of the new values."""
+    """Values before and after each lane's turn, and their undefined bits."""
 
     old: Bits
     old_undefined: Bits
+    new: Bits
     new_undefined: Bits
 
     @classmethod
     def of(cls, lanes: int) -> "_Outcome":
-        return cls(np.zeros(lanes, np.uint64), np.zeros(lanes, np.uint64), np.zeros(lanes, np.uint64))
+        old, old_undefined, new, new_undefined = np.zeros((4, lanes), np.uint64)
+        return cls(old, old_undefined, new, new_undefined)
+
+    @property
+    def changed(self) -> bool:
+        """Whether memory holds anything new: a compare-and-swap that fails does not get others on."""
+        return bool((self.old != self.new).any() or (self.old_undefined != self.new_undefined).any())
 
 
 def _update(
@@ -114,7 +121,8 @@ def _update(
         masks = [np.zeros_like(old)] * len(mine) if undefined is None else [mask[turn] for mask in undefined]
         new, new_mask = _combine(operation, old, old_mask, mine, masks)
         piece.backing.store(offsets, size, new, new_mask if new_mask.any() else None)
-        outcome.old[turn], outcome.old_undefined[turn], outcome.new_undefined[turn] = old, old_mask, new_mask
+        outcome.old[turn], outcome.old_undefined[turn] = old, old_mask
+        outcome.new[turn], outcome.new_undefined[turn] = new, new_mask
     return outcome
 
 
@@ -135,6 +143,7 @@ def _scan(operation: Operation, piece: Piece, size: int, queue: _Queue, held: Bi
     new = operation.compute([start, running])[0]
     outcome = _Outcome.of(held.size)
     outcome.old[queue.position] = np.where(queue.rank == 0, start, np.roll(new, 1))
+    outcome.new[queue.position] = new
     piece.backing.store(piece.offsets[queue.position], size, new, None)  # of several, an address keeps its last
     return outcome
 

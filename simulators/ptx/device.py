@@ -31,7 +31,7 @@ from tileproof.simulators.ptx.syntax import Module, Variable
 __all__ = ["Buffer", "Device", "Function"]
 
 DEFAULT_MEMORY_LIMIT_BYTES = 8 << 30
-DEFAULT_STEP_BUDGET = 1 << 25  # minutes
+DEFAULT_STEP_BUDGET = 1 << 23  # a few minutes
 
 
 @lru_cache(maxsize=32)

@@ -230,24 +230,26 @@ class Window(Backing):
         self._name = name
         self._base = base
         self._piece_bytes = nbytes
-        self._lanes_per_owner = 0
+        self._starts: Lanes | None = None
 
     def owned_by(self, lanes_per_owner: int) -> "Window":
-        """Say how many consecutive lanes share a piece; 0 means all lanes do."""
-        self._lanes_per_owner = lanes_per_owner
+        """Say how many consecutive lanes share a piece; without this all lanes share the first one."""
+        owners = self.nbytes // self.stride if self.stride else 0
+        self._starts = np.repeat(np.arange(owners) * self.stride, lanes_per_owner)
         return self
 
     def locate(self, addresses: Bits, lanes: Lanes, size: int) -> tuple[list[Piece], list[Fault]]:
         """See `Space.locate`."""
-        relative = addresses.astype(np.int64) - self._base
-        inside = (relative >= 0) & (relative + size <= self._piece_bytes)
-        owners = lanes // self._lanes_per_owner if self._lanes_per_owner else 0
-        offsets = relative + owners * self.stride
+        relative = addresses - np.uint64(self._base)  # below the base it wraps around to a very large offset
+        inside = relative < np.uint64(max(0, self._piece_bytes - size + 1))
+        offsets = relative.astype(np.int64)
+        if self._starts is not None and inside.any():
+            offsets = offsets + self._starts[lanes]
         if inside.all():
             return [Piece(self, slice(None), offsets)], []
         outside = np.flatnonzero(~inside)
         message = f"{self._name} memory outside the {self._piece_bytes} bytes of the kernel"
-        detail = f" (byte offset {int(relative[outside[0]])})"
+        detail = f" (byte offset {int(addresses[outside[0]]) - self._base})"
         positions = np.flatnonzero(inside)
         pieces = [Piece(self, positions, offsets[inside])] if positions.size else []
         return pieces, [Fault(FindingKind.OUT_OF_BOUNDS, message, outside, detail)]

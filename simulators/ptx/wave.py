@@ -143,9 +143,9 @@ class Wave:
         elif space is StateSpace.SHARED:
             self.counters.shared_bytes_read += nbytes
 
-    def count_written(self, space: StateSpace, nbytes: int) -> None:
-        """Count bytes stored: a change that others may wait for."""
-        self.changes += 1
+    def count_written(self, space: StateSpace, nbytes: int, *, changed: bool = True) -> None:
+        """Count bytes stored: a change that others may wait for, unless it is known to be none."""
+        self.changes += changed
         if space is StateSpace.GLOBAL:
             self.counters.global_bytes_written += nbytes
         elif space is StateSpace.SHARED:

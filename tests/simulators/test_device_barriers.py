@@ -98,6 +98,12 @@ WRONG = {
         FindingKind.DEADLOCK,
         "threads spin on a value that no thread is left to change",
     ),
+    "spin lock that nobody releases": (
+        "@%p0 st.global.u32 [%d0], 1; bar.sync 0;"
+        "L: atom.global.cas.b32 %r2, [%d0], 0, 1; setp.ne.u32 %p4, %r2, 0; @%p4 bra L; ret;",
+        FindingKind.DEADLOCK,
+        "threads spin on a value that no thread is left to change",
+    ),
     "spin above the barrier that the setter waits at": (
         "@%p0 st.shared.u32 [s], 0; bar.sync 0; @!%p0 bra WAIT; bar.sync 0; st.volatile.shared.u32 [s], 1; ret;"
         "WAIT: ld.volatile.shared.u32 %r2, [s]; setp.eq.u32 %p4, %r2, 0; @%p4 bra WAIT; bar.sync 0; ret;",

@@ -122,7 +122,8 @@ FLOW = {
         np.array([sum(max(1, i) for i in range(max(1, t % 8))) for t in range(64)]),
     ),
     "duplicated scopes": (
-        "{ .reg .b32 x; mov.u32 x, 5; { .reg .b32 x; mov.u32 x, 6; add.u32 %r2, %r2, x; } add.u32 %r2, %r2, x; }" + STORE,
+        "{ .reg .b32 x; mov.u32 x, 5; { .reg .b32 x; mov.u32 x, 6; add.u32 %r2, %r2, x; } add.u32 %r2, %r2, x; }"
+        + STORE,
         np.full(64, 18),
     ),
 }
