@@ -1,7 +1,8 @@
 """A proven bound on what a matrix unit may lose, for a kernel whose order of accumulation is not known.
 
-Known are the instruction (so the unit, its group size L and its fraction bits F) and the most partial sums that are
-added outside the unit. Free are the order of K, which products share a group, and how partial sums are paired.
+Known are the instruction (so the unit, its group size L and its fraction bits F), the most chains of instructions whose
+results are added outside the unit, and the most products in one chain. Free are the order of K, which products share a
+group, and in which order chains are added.
 
 The proof follows one number, the magnitude that is still *held*: the sum of the magnitudes of all products not yet used
 and of all accumulators alive. Call it V. It begins at W, the sum over k of |a'|·|b'|, where x' is x with a subnormal
@@ -22,6 +23,9 @@ With V' = W · (growth of all roundings) and s = the product of all (1 - u):
 
     |result - exact| <= V'·(1 - s) + (V' - W)
 
+Accumulators that have not met pay each out of its own part of V, so losses are counted along the life of one: for a
+chain of 128 products that is then added to others, n is 128 and its groups, whatever K is.
+
 Two absolute amounts join where float16 accumulators make them possible: a subnormal float16 is rounded by at most
 2^-25, whatever V is; and terms are aligned to no exponent below the unit's `least_exponent` or that of a subnormal
 accumulator, which costs 2^(that - F) a term where the products' unit is finer.
@@ -32,6 +36,7 @@ is 244.1 and the bound is 264.5.
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from math import inf, nextafter
 from typing import Any
@@ -45,7 +50,7 @@ from tileproof.oracle.integer_matrix import INT64_LARGEST, multiply_integers
 from tileproof.oracle.operand_integers import OperandIntegers, read_rows
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.rounding import Rounding
-from tileproof.oracle.unit_losses import FLOAT16_LARGEST, Loss, unit_losses
+from tileproof.oracle.unit_losses import FLOAT16_LARGEST, Extent, Loss, unit_losses
 from tileproof.oracle.unit_table import find_unit
 
 
@@ -54,20 +59,23 @@ class UndeclaredOrder:
     """What is known of a kernel that does not say in which order it adds.
 
     Raises:
-        Refusal: the instruction is unknown, or `partial_sums` is not positive.
+        Refusal: the instruction is unknown, or a count is not positive.
     """
 
     #: As `matrix_unit.multiply_add` takes it.
     instruction: str
     arch: str
     assembler: str
-    #: The most accumulators of one output that are added outside the unit, in float32: split-K parts, promotions.
-    partial_sums: int = 1
+    #: The most chains of one output whose results are added outside the unit, in float32: split-K parts, promotions.
+    chains: int = 1
+    #: The most products in one chain, for example a promotion interval; None for as many as there are.
+    longest_chain: int | None = None
 
     def __post_init__(self) -> None:
         find_unit(self.parsed, self.arch, self.assembler)
-        if self.partial_sums < 1:
-            raise Refusal(f"partial_sums is {self.partial_sums}; the least is 1", hint="1 is a single chain")
+        for name, value in (("chains", self.chains), ("longest_chain", self.longest_chain)):
+            if value is not None and value < 1:
+                raise Refusal(f"{name} is {value}; the least is 1", hint="leave it out for a single chain over K")
 
     @property
     def parsed(self) -> Instruction:
@@ -126,14 +134,10 @@ def error_bound(order: UndeclaredOrder, a: npt.ArrayLike, b: npt.ArrayLike) -> E
     product = exact_product(parsed.a.name, parsed.b.name, a, b)
     x, y = read_rows("a", parsed.a, a), read_rows("b", parsed.b, b)
     held = multiply_integers(_raised(x), _raised(y), x.largest, y.largest).astype(np.float64)
-    losses = unit_losses(
-        find_unit(parsed, order.arch, order.assembler).unit,
-        parsed,
-        products=x.integers.shape[-1],
-        partial_sums=order.partial_sums,
-        step=product.step,
-    )
-    share, absolute = _total(losses, product.step)
+    depth = x.integers.shape[-1]
+    extent = Extent(products=depth, chain=min(order.longest_chain or depth, depth), chains=order.chains)
+    unit = find_unit(parsed, order.arch, order.assembler).unit
+    share, absolute = _total(unit_losses(unit, parsed, extent, product.step), product.step)
     if parsed.accumulator == "f16":
         _require_no_overflow(held, share, product.step)
     # NOTE: each float64 step is moved up by one place, which is at least what its rounding took.
@@ -150,21 +154,20 @@ def _raised(operand: OperandIntegers) -> npt.NDArray[np.int64]:
 @cache
 def _total(losses: tuple[Loss, ...], step: int) -> tuple[float, float]:
     """The bound as a share of what is held at the start, and the absolute part in units; neither is too small."""
-    kept, growth, cut_amount, rounded_amount = 1 << _GRID, 1 << _GRID, 0.0, 0.0
+    kept = growth = 1 << _GRID
+    cut_amount = rounded_amount = Fraction(0)
     for loss in losses:
         power = loss.share_bits * loss.count
-        amount = 0.0 if loss.floor is None else loss.count * 2.0 ** (loss.floor - step)
         if loss.grows:
             growth = -(-growth * (2**loss.share_bits + 1) ** loss.count >> power)
-            rounded_amount += amount
+            rounded_amount += loss.absolute
         else:
             kept = kept * (2**loss.share_bits - 1) ** loss.count >> power
-            cut_amount += amount
+            cut_amount += loss.absolute
     # growth · (1 - kept) + (growth - 1), on a grid of 2^-128
     factor = -(-growth * (2 * 2**_GRID - kept) >> _GRID)
-    grown = nextafter(factor / 2**_GRID, inf)
-    share = nextafter((factor - 2**_GRID) / 2**_GRID, inf)
-    return share, nextafter(nextafter(rounded_amount * grown, inf) + cut_amount, inf)
+    absolute = (rounded_amount * Fraction(factor, 2**_GRID) + cut_amount) / Fraction(2) ** step
+    return nextafter((factor - 2**_GRID) / 2**_GRID, inf), nextafter(float(absolute), inf) if absolute else 0.0
 
 
 _GRID = 128
