@@ -155,7 +155,7 @@ def test_fragments_of_a_warp_are_the_formulas_of_their_section(
 
 
 @pytest.mark.parametrize(
-    ("fragment", "formula"), [(DUMMA_A, dumma_ab), (DUMMA_B, dumma_ab), (DUMMA_C, dumma_c)], ids=str
+    ("fragment", "formula"), [(DUMMA_A, dumma_ab), (DUMMA_B, dumma_ab), (DUMMA_C, dumma_c)], ids=["A", "B", "C"]
 )
 def test_fragments_of_a_wave_are_the_formulas_of_their_source(
     fragment: FragmentMap, formula: Callable[[int, int, int], tuple[int, int]]
