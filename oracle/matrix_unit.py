@@ -62,7 +62,7 @@ def multiply_add(
     parsed = parse_instruction(instruction)
     known = find_unit(parsed, arch, assembler)
     operands = check_operands(parsed, a, b, c, scale_a, scale_b)
-    return values_of(parsed, _compute(known.unit, parsed, operands), operands.shape)
+    return values_of(parsed, run_unit(known.unit, parsed, operands), operands.shape)
 
 
 def define(
@@ -92,7 +92,7 @@ def describe(instruction: str, *, arch: str = "sm_90", assembler: str = "12.8") 
     return find_unit(parse_instruction(instruction), arch, assembler)
 
 
-def _compute(unit: Unit, instruction: Instruction, operands: MatrixOperands) -> Codes:
+def run_unit(unit: Unit, instruction: Instruction, operands: MatrixOperands) -> Codes:
     """Codes of D, [output tiles, M, N], by the fastest way there is."""
     match unit:
         case IntegerSum():
