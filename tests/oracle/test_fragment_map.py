@@ -144,7 +144,7 @@ def dumma_ab(i: int, q: int, r: int) -> tuple[int, int]:
         (mma_c(16, 16, 16, 16), isa_c),
         (mma_c(16, 32, 32, 8), isa_c),
     ],
-    ids=str,
+    ids=lambda value: value.__name__ if callable(value) else str(value),
 )
 def test_fragments_of_a_warp_are_the_formulas_of_their_section(
     fragment: FragmentMap, formula: Callable[[int, int, int], tuple[int, int]]
