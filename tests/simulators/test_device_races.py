@@ -154,8 +154,20 @@ def test_syncwarp_does_not_order_two_warps(schedule: str, seed: int) -> None:
         "@%p0 st.relaxed.cta.shared.u32 [s], %r0; atom.shared.exch.b32 %r4, [s], 5;",
         "mov.u32 %r4, 0; @%p0 ld.shared.u32 %r4, [s+4]; @!%p0 st.shared.u32 [%r1+4], %r0;",
         "mad.lo.u32 %r4, %r0, 2, %r9; cvt.u16.u32 %h1, %r0; st.shared.u16 [%r4], %h1;",
+        "ld.shared.u32 %r4, [%r1]; ld.shared.u32 %r4, [%r1]; st.shared.u32 [%r1], %r0;",
+        "setp.eq.u32 %p1, %r0, 1; @%p0 ld.shared.u32 %r4, [s]; bar.warp.sync -1; @%p1 ld.shared.u32 %r4, [s];"
+        "@%p1 st.shared.u32 [s], %r0;",
     ],
-    ids=["own word", "atomics", "volatile", "relaxed", "read beside writes", "neighbouring halves"],
+    ids=[
+        "own word",
+        "atomics",
+        "volatile",
+        "relaxed",
+        "read beside writes",
+        "neighbouring halves",
+        "own word twice",
+        "other intervals",
+    ],
 )
 def test_accesses_that_do_not_conflict_need_no_barrier(body: str, schedule: str, seed: int) -> None:
     assert launch(body, schedule, seed).findings == []
