@@ -18,7 +18,7 @@ from tileproof.simulators.ptx.shadow import WARP_SHIFT
 
 # A group that ran this many steps while others could run gives way: a spin must not starve the thread it waits for
 # (forward progress of diverged threads: CUDA C++ Programming Guide, "Independent Thread Scheduling").
-PATIENCE_STEPS = 256
+PATIENCE_STEPS = 1024
 # Longest drawn turn of the adversarial schedule, in steps.
 LONGEST_TURN_STEPS = 64
 # Blocks that the adversarial schedule starts in random order, at most.
