@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tileproof.conformance.matrix_inputs import MatrixInputs
 from tileproof.oracle.instruction import Family, Instruction, Shape
 from tileproof.oracle.operand import OperandType
-from tileproof.oracle.unit import LateSum, Unit
+from tileproof.oracle.unit import ExactSum, FlooredSum, FlushedPairs, FmaChain, LateSum, Unit
 from tileproof.oracle.unpacked import F16
 
 Array = NDArray[Any]
@@ -42,6 +42,25 @@ def peers() -> tuple[Peer, ...]:
         ImportError: one is missing.
     """
     return Mmasim(import_module("torch"), import_module("mmasim")), Mmaemu(import_module("torch"))
+
+
+def disagreements(unit: Unit, ours: Array, theirs: Array) -> NDArray[np.bool_]:
+    """Elements of D where a peer's bits differ, apart from what is known of the peers.
+
+    * FMA chains and AMD's units: the code of a NaN is not published, and peers deliver the CPU's.
+    * CDNA1: the sign of an exact zero is not published; ours is IEEE's.
+    * CDNA3, 8-bit: mmasim 2.1.1 gives an infinite or NaN C the exponent 0 and then drops it, as it drops a small C,
+      once products are beyond 2^25; here a NaN stays a NaN.
+    """
+    bits = f"u{ours.dtype.itemsize}"
+    wrong = ours.view(bits) != theirs.view(bits)
+    if isinstance(unit, FmaChain | ExactSum | FlushedPairs | FlooredSum):
+        wrong &= ~(np.isnan(ours) & np.isnan(theirs))
+    if isinstance(unit, ExactSum):
+        wrong &= ~((ours == 0) & (theirs == 0))
+    if isinstance(unit, FlooredSum) and unit.interleaved:
+        wrong &= np.isfinite(ours) | ~np.isfinite(theirs)
+    return wrong
 
 
 def peer_versions() -> Mapping[str, str]:
