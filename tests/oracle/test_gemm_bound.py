@@ -86,10 +86,10 @@ def record_of(name: str) -> FloatFormat:
     return record
 
 
-def families(a: str, b: str, largest: float) -> Iterator[tuple[Codes, Codes]]:
-    """Rows [4, DEPTH] of A and B whose values are at most `largest`: each family asks for another kind of loss."""
+def families(a: str, b: str, largest: float, rows: int) -> Iterator[tuple[Codes, Codes]]:
+    """Rows [rows, DEPTH] of A and B whose values are at most `largest`: each family asks for another kind of loss."""
     rng = np.random.default_rng(99)
-    shape = (4, DEPTH)
+    shape = (rows, DEPTH)
 
     def encoded(*values: NDArray[np.float64]) -> tuple[Codes, Codes]:
         x, y = (np.clip(v, -largest, largest) for v in values)
@@ -133,7 +133,8 @@ def test_no_unit_passes_the_bound_in_any_order(r: Route) -> None:
     ]
     shuffled = np.random.default_rng(5).permutation(DEPTH)
     types = r.declared().parsed.operands
-    for a, b in families(*types, largest_value(r)):
+    rows = 2 if isinstance(r.unit, ExactSum) else 4  # AMD's units have no compiled twin
+    for a, b in families(*types, largest_value(r), rows):
         for declared, undeclared in orders:
             for x, y in ((a, b), (a[:, shuffled], b[:, shuffled])):
                 bound = error_bound(undeclared, x, y)
