@@ -121,12 +121,3 @@ def look_up(codes: Codes, out: Codes, values: Codes) -> None:
     """
     for i in range(codes.size):
         out[i] = values[codes[i]]
-
-
-@compiled
-def count_different(codes: Codes, expected: np.uint8, start: int, stop: int) -> int:
-    """How many of codes[start:stop] are not `expected`."""
-    different = 0
-    for i in range(start, stop):
-        different += codes[i] != expected
-    return different

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tileproof.oracle.compiled_convert import count_different, encode_bits, plan_encode
+from tileproof.oracle.compiled_convert import encode_bits, plan_encode
 from tileproof.oracle.formats import FLOAT32, FloatFormat
 from tileproof.oracle.lookup import has_table, table_of
 from tileproof.oracle.refusal import Refusal
@@ -64,7 +64,7 @@ def sweep_float32(
             np.bitwise_or(rests, np.uint32(head << 16).astype(np.int32), out=bits)
             encode_bits(bits, codes, plan)
             exact, other = table[2 * head], table[2 * head + 1]
-            if different := count_different(codes, exact, 0, 1) + count_different(codes, other, 1, _RESTS):
+            if different := int(codes[0] != exact) + int(np.count_nonzero(codes[1:] != other)):
                 found[head] = different
         return found
 

@@ -34,7 +34,7 @@ from tileproof.oracle.refusal import Refusal
 
 Array = npt.NDArray[Any]
 BF16 = np.dtype(ml_dtypes.bfloat16)
-T, N = 40, 33
+T, N = 24, 21
 
 RULES = [
     NINFER_LINEAR,

@@ -29,11 +29,11 @@ each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 
 
 def sample_codes() -> list[int]:
-    """Every 37th bfloat16, and both sides of where expf overflows, underflows, meets 1 and stops mattering."""
+    """Every 97th bfloat16, and both sides of where expf overflows, underflows, meets 1 and stops mattering."""
     edges = [88.5, 89.0, 103.0, 104.0, 128.0, 200.0, 201.0, 2.0**-27, 2.0**-26, 2.0**-24, 2.0**-133, 0.0, 3.3e38]
     near = [int(BFLOAT16.encode(np.float32(edge))) + step for edge in edges for step in (-1, 0, 1)]
     specials = [0x7F80, 0x7FC0, 0x7FFF]
-    positive = {*range(0, 0x7F80, 37), *(code for code in near if 0 <= code <= 0x7F80), *specials}
+    positive = {*range(0, 0x7F80, 97), *(code for code in near if 0 <= code <= 0x7F80), *specials}
     return sorted(positive | {code | 0x8000 for code in positive})
 
 
@@ -88,7 +88,7 @@ def test_ends_at_special_gates() -> None:
 def pairs() -> tuple[Array, Array]:
     rng = np.random.default_rng(3)
     codes = np.array(sample_codes(), np.uint16)
-    gate = np.concatenate([np.repeat(codes[::9], 12), rng.standard_normal(3000).astype(BF16).view(np.uint16)])
+    gate = np.concatenate([np.repeat(codes[::4], 12), rng.standard_normal(3000).astype(BF16).view(np.uint16)])
     specials = np.array([0, 0x8000, 0x3F80, 0xBF80, 0x7F80, 0xFF80, 0x7FC0, 1, 0x7F7F], np.uint16)
     up = np.concatenate([np.resize(specials, gate.size - 3000), rng.standard_normal(3000).astype(BF16).view(np.uint16)])
     return gate.view(BF16), up.view(BF16)

@@ -1,0 +1,1 @@
+"""Speed against named peers, measured side by side in one run: `python -m benchmarks [NAME ..]`."""

@@ -1,0 +1,23 @@
+"""Timing and output shared by the benchmarks."""
+
+import sys
+import time
+from collections.abc import Callable
+
+
+def show(line: str) -> None:
+    """Writes one line at once, so that a long benchmark is seen at work."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def best_seconds(*runs: Callable[[], object], repeats: int = 15) -> list[float]:
+    """The shortest time of each run. They take turns, so that a busy machine hinders all of them alike."""
+    times = [[_seconds(run) for run in runs] for _ in range(repeats + 1)]
+    return [min(column) for column in zip(*times[1:], strict=True)]  # the first turn compiles and warms up
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
