@@ -47,7 +47,8 @@ class SiluRule:
     #: Largest error of the division in ulps of its correctly rounded result; 0 for an IEEE division.
     division_ulps: int = 0
     source: str
-    evidence: Evidence = Evidence.DOCUMENTED
+    #: A manual's error figures come from tests that it calls extensive, not exhaustive, so they are no guarantee.
+    evidence: Evidence = Evidence.INFERRED
 
     def ulps(self, x: Fraction) -> int:
         """The largest error of the exponential at x."""

@@ -287,7 +287,7 @@ def test_values_without_an_exact_reading_are_refused(values: npt.NDArray[Any], m
         ({"overflow": "wrap"}, "overflow 'wrap' is none of 'saturate', 'nan', 'inf'"),
     ],
 )
-def test_unknown_modes_are_refused_with_the_known_ones(arguments: dict[str, str], message: str) -> None:
+def test_unknown_modes_are_refused_with_the_known_ones(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(Refusal, match=message):
         E4M3FN.encode(np.array([1.0]), **arguments)
 
