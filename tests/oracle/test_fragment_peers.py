@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import tensor_layouts.atoms_nv as atoms
 
 from tileproof.oracle.fragment_map import COLUMN, ROW, FragmentMap
 from tileproof.oracle.ldmatrix import ldmatrix, stmatrix
 from tileproof.oracle.mma_fragments import mma_a, mma_b, mma_c
 from tileproof.oracle.wgmma_fragments import wgmma_d
-
-atoms = pytest.importorskip("tensor_layouts.atoms_nv", reason="the dev extra installs tensor-layouts")
 
 Numbers = npt.NDArray[np.int64]
 Atom = Any

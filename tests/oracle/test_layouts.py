@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import tensor_layouts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,8 +25,6 @@ from tileproof.oracle.gf2 import BitMatrix
 from tileproof.oracle.layouts import PACKS, find_layout
 from tileproof.oracle.pack_layout import PackLayout
 from tileproof.oracle.refusal import Refusal
-
-tensor_layouts = pytest.importorskip("tensor_layouts")
 
 Offsets = npt.NDArray[np.int64]
 Formula = Callable[[Offsets, Offsets, int, int], Offsets]

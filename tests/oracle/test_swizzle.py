@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import tensor_layouts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,8 +15,6 @@ from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.swizzle import Swizzle
 from tileproof.oracle.tma_alignment import misplaced_bytes, relative_formula_holds, require_aligned
 from tileproof.oracle.xor_tile import XorTile, chunk_swizzle, cp_async_tile, epilogue_tile, tile_at, tma_row_tile
-
-tensor_layouts = pytest.importorskip("tensor_layouts")
 
 SPANS = (32, 64, 128)
 ATOMS = {32: 256, 64: 512, 128: 1024}
