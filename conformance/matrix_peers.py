@@ -48,7 +48,7 @@ def disagreements(unit: Unit, ours: Array, theirs: Array) -> NDArray[np.bool_]:
     """Elements of D where a peer's bits differ, apart from what is known of the peers.
 
     * FMA chains and AMD's units: the code of a NaN is not published, and peers deliver the CPU's.
-    * CDNA1: the sign of an exact zero is not published; ours is IEEE's.
+    * CDNA1: the sign of an exact zero is not published; ours is +0.
     * CDNA3, 8-bit: mmasim 2.1.1 gives an infinite or NaN C the exponent 0 and then drops it, as it drops a small C,
       once products are beyond 2^25; here a NaN stays a NaN.
     """
@@ -60,7 +60,7 @@ def disagreements(unit: Unit, ours: Array, theirs: Array) -> NDArray[np.bool_]:
         wrong &= ~((ours == 0) & (theirs == 0))
     if isinstance(unit, FlooredSum) and unit.interleaved:
         wrong &= np.isfinite(ours) | ~np.isfinite(theirs)
-    return wrong
+    return np.asarray(wrong)
 
 
 def peer_versions() -> Mapping[str, str]:

@@ -18,14 +18,28 @@ import numpy as np
 import numpy.typing as npt
 
 from tileproof.oracle.block_scaled_sum_array import group_scaled_sums
+from tileproof.oracle.fma_chain_array import fma_chains
 from tileproof.oracle.fused_sum_array import Coded, Side, fused_sums
 from tileproof.oracle.instruction import Instruction, parse_instruction
 from tileproof.oracle.integer_sum import integer_sums
 from tileproof.oracle.matrix_definition import define_tiles
 from tileproof.oracle.matrix_operands import Codes, MatrixOperands, check_operands, values_of
+from tileproof.oracle.mfma_array import mfma_sums
 from tileproof.oracle.operand import OperandType
 from tileproof.oracle.term_array import TermTable, table_index, term_table, unpacked_term_table
-from tileproof.oracle.unit import FusedSum, GroupScaledSum, IntegerSum, KnownUnit, LateSum, ScaledSum, Unit
+from tileproof.oracle.unit import (
+    ExactSum,
+    FlooredSum,
+    FlushedPairs,
+    FmaChain,
+    FusedSum,
+    GroupScaledSum,
+    IntegerSum,
+    KnownUnit,
+    LateSum,
+    ScaledSum,
+    Unit,
+)
 from tileproof.oracle.unit_table import find_unit
 
 
@@ -108,7 +122,11 @@ def run_unit(unit: Unit, instruction: Instruction, operands: MatrixOperands) -> 
         case GroupScaledSum():
             sides = _sides(instruction, operands)
             return group_scaled_sums(unit, *sides, operands.c.astype(np.int64), operands.index)
-    return define_tiles(unit, instruction, operands)
+        case FmaChain():
+            return fma_chains(unit, operands.a, operands.b, operands.c, operands.index)
+        case ExactSum() | FlushedPairs() | FlooredSum():
+            a, b = _sides(instruction, operands)
+            return mfma_sums(unit, a.codes, b.codes, operands.c, operands.index)
 
 
 def _sides(

@@ -12,7 +12,7 @@ float32 result is 1. With C = 0 the same product gives -2^-40.
 
 Source: MMA-Sim, arXiv 2511.10909v2, "E-FDPA", "FTZ mul add", "TR-FDPA", "GTR-FDPA", with the widths of package mmasim
 2.1.1. One publication, no recording. It leaves two things open, which are choices here: a NaN is 0x7FFFFFFF, and an
-exact zero is +0 (CDNA1 and CDNA2: as IEEE 754-2019, 6.3).
+exact zero is +0 (CDNA2: as IEEE 754-2019, 6.3).
 """
 
 from collections.abc import Sequence
@@ -24,19 +24,21 @@ from tileproof.oracle.term import Term, decode_term, shifted, special_sum
 from tileproof.oracle.unit import ExactSum, FlooredSum, FlushedPairs
 
 #: CDNA3: fraction bits of a product and of C below the largest exponent.
-_TERM_BITS = 24
+TERM_BITS = 24
 #: CDNA3: fraction bits of the dot sum when C joins.
-_DOT_BITS = 32
+DOT_BITS = 32
 #: CDNA3: fraction bits of the normalised sum before it is rounded to float32.
-_SUM_BITS = 31
+SUM_BITS = 31
 #: CDNA3's 8-bit forms: a C this far below the largest exponent is dropped (rounding it down would borrow from the sum).
-_DROPPED_BELOW = _TERM_BITS + 1
+DROPPED_BELOW = TERM_BITS + 1
 
 
 def exact_sum(unit: ExactSum, products: Sequence[Term], c: int) -> int:
     """CDNA1: the code of all products and C."""
     for group in _groups(products, unit.group):
-        c = rounded_sum(FLOAT32, [*group, decode_term(FLOAT32, c)])
+        terms = [*group, decode_term(FLOAT32, c)]
+        cancels = special_sum(terms) is None and sum(term.value for term in terms) == 0
+        c = 0 if cancels else rounded_sum(FLOAT32, terms)
     return c
 
 
@@ -84,18 +86,18 @@ def _floored_group(unit: FlooredSum, products: Sequence[Term], code: int) -> int
         return special_code(FLOAT32, special)
     dot = _interleaved_dot(products) if unit.interleaved else _dot(products)
     largest = max(dot.exponent, c.exponent)
-    dropped = unit.interleaved and c.exponent < largest - _DROPPED_BELOW
-    step = largest - _DOT_BITS
+    dropped = unit.interleaved and c.exponent < largest - DROPPED_BELOW
+    step = largest - DOT_BITS
     total = dot.floored(step)
     if not dropped:
-        total += c.floored(largest - _TERM_BITS) << (_DOT_BITS - _TERM_BITS)
+        total += c.floored(largest - TERM_BITS) << (DOT_BITS - TERM_BITS)
     return _rounded(total, step)
 
 
 def _rounded(total: int, step: int) -> int:
-    """total · 2^step rounded down to `_SUM_BITS` fraction bits, then to float32."""
+    """total · 2^step rounded down to `SUM_BITS` fraction bits, then to float32."""
     exponent = max(abs(total).bit_length() - 1 + step, FLOAT32.min_exponent)
-    last = exponent - _SUM_BITS
+    last = exponent - SUM_BITS
     kept = shifted(total, step - last)
     return rounded_sum(FLOAT32, [_term(kept, last)]) if kept else 0
 
@@ -105,17 +107,17 @@ def _dot(products: Sequence[Term]) -> Term:
     exponents = [product.exponent for product in products if not product.is_zero]
     if not exponents:
         return Term(Kind.FINITE, exponent=_LEAST)
-    step = max(exponents) - _TERM_BITS
+    step = max(exponents) - TERM_BITS
     total = sum(product.cut(step) for product in products)
-    return Term(Kind.FINITE, total < 0, abs(total), max(exponents), _TERM_BITS)
+    return Term(Kind.FINITE, total < 0, abs(total), max(exponents), TERM_BITS)
 
 
 def _interleaved_dot(products: Sequence[Term]) -> Term:
     """Even and odd k apart, then both rounded down to the larger exponent."""
     halves = [_dot(products[0::2]), _dot(products[1::2])]
     largest = max(half.exponent for half in halves)
-    total = sum(half.floored(largest - _TERM_BITS) for half in halves)
-    return Term(Kind.FINITE, total < 0, abs(total), largest, _TERM_BITS)
+    total = sum(half.floored(largest - TERM_BITS) for half in halves)
+    return Term(Kind.FINITE, total < 0, abs(total), largest, TERM_BITS)
 
 
 #: An exponent below that of any product and any C.

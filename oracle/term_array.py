@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileproof.oracle.convert_array import split_codes
+from tileproof.oracle.format_record import FormatRecord
 from tileproof.oracle.operand import OperandType
 from tileproof.oracle.unpacked import F16, unpacked_codes
 
@@ -42,13 +43,19 @@ class TermTable:
 def term_table(operand: OperandType) -> TermTable:
     """The terms of a floating-point operand type of at most 19 bits."""
     assert operand.record is not None, "an integer operand is its own value"
-    parts = split_codes(operand.record, np.arange(1 << operand.record.bits, dtype=np.uint32))
+    codes = np.arange(1 << operand.record.bits, dtype=np.uint32)
+    return _table(*split_terms(operand.record, codes), operand.fraction_bits)
+
+
+def split_terms(record: FormatRecord, codes: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Significands and exponents of codes, in the form of the table above."""
+    parts = split_codes(record, codes)
     significand = parts.significand.astype(np.int64)
-    exponent = parts.exponent + operand.fraction_bits
+    exponent = parts.exponent + record.mantissa_bits
     significand = np.where(parts.infinite, 1, np.where(parts.nan, 0, significand))
     exponent = np.where((significand == 0) & ~parts.nan, ZERO, exponent)
     exponent = np.where(parts.infinite, INFINITE, np.where(parts.nan, NAN, exponent))
-    return _table(np.where(parts.negative, -significand, significand), exponent, operand.fraction_bits)
+    return np.where(parts.negative, -significand, significand), exponent
 
 
 @cache
