@@ -187,7 +187,6 @@ class GlobalMemory:
             allocation = self._allocations[int(owner)]
             offsets = addresses[positions] - np.uint64(allocation.base)
             inside = offsets + np.uint64(size) <= np.uint64(allocation.nbytes)
-            inside &= offsets <= np.uint64(allocation.nbytes)  # the sum above may have wrapped around
             if not inside.all():
                 outside = positions[~inside]
                 faults.append(self._outside(allocation, int(addresses[outside[0]]), size, outside))

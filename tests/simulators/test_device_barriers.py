@@ -99,7 +99,7 @@ WRONG = {
         "threads spin on a value that no thread is left to change",
     ),
     "spin lock that nobody releases": (
-        "@%p0 st.global.u32 [%d0], 1; bar.sync 0;"
+        "@%p0 st.global.u32 [%d0], 1; bar.sync 0; setp.gt.u32 %p4, %r0, 3; @%p4 ret;"
         "L: atom.global.cas.b32 %r2, [%d0], 0, 1; setp.ne.u32 %p4, %r2, 0; @%p4 bra L; ret;",
         FindingKind.DEADLOCK,
         "threads spin on a value that no thread is left to change",
