@@ -75,7 +75,7 @@ def values_of(instruction: Instruction, codes: Codes, shape: tuple[int, ...]) ->
 
 
 def _codes(name: str, given: npt.ArrayLike, operand: OperandType, length: int) -> Codes:
-    array = _typed_codes(name, given, operand, length)
+    array = _typed_codes(name, given, operand, length, "K")
     if operand.record and operand.record.bits < 8 and array.size and array.max() >= 1 << operand.record.bits:
         raise Refusal(
             f"{name} has the code {array.max()}; codes of {operand.name} are below {1 << operand.record.bits}",
@@ -84,7 +84,8 @@ def _codes(name: str, given: npt.ArrayLike, operand: OperandType, length: int) -
     return array
 
 
-def _typed_codes(name: str, given: npt.ArrayLike, operand: OperandType, length: int) -> Codes:
+def _typed_codes(name: str, given: npt.ArrayLike, operand: OperandType, length: int, counts: str) -> Codes:
+    """The array, if it has the type and `length` of what its last dimension counts."""
     array = np.asarray(given)
     if array.dtype != operand.code_dtype:
         raise Refusal(
@@ -93,8 +94,8 @@ def _typed_codes(name: str, given: npt.ArrayLike, operand: OperandType, length: 
         )
     if array.ndim < 2 or array.shape[-1] != length:
         raise Refusal(
-            f"{name} has shape {array.shape}; its last dimension must be K = {length}",
-            hint="A is [..., M, K] and B is [..., N, K]; a longer K is a chain of instructions",
+            f"{name} has shape {array.shape}; its last dimension must be {counts} = {length}",
+            hint="A is [..., M, K], B is [..., N, K], scale factors likewise; a longer K is a chain of instructions",
         )
     return array
 
@@ -120,7 +121,7 @@ def _scales(name: str, given: npt.ArrayLike | None, instruction: Instruction, op
         return None
     if given is None:
         raise Refusal(f"{name} is missing; the instruction scales blocks of {instruction.block}", hint=f"pass {name}")
-    codes = _typed_codes(name, given, instruction.scale_type, instruction.scales)
+    codes = _typed_codes(name, given, instruction.scale_type, instruction.scales, "scale factors")
     if codes.shape[:-1] != operand.shape[:-1]:
         raise Refusal(
             f"{name} has shape {codes.shape}; its operand needs {(*operand.shape[:-1], instruction.scales)}",
