@@ -197,6 +197,14 @@ def test_lanes_that_exited_are_not_waited_for(schedule: str, seed: int) -> None:
 
 
 @on_right_schedules
+def test_lanes_that_exit_while_others_wait_for_them_let_these_go(schedule: str, seed: int) -> None:
+    body = "@%p0 bra LEAVE; vote.sync.ballot.b32 %r3, %p1, -1; bra END; LEAVE: add.u32 %r4, %r4, 1; exit;"
+    findings, out = launch(body, X, schedule, seed)
+    assert findings == []
+    np.testing.assert_array_equal(out, np.where(np.arange(64) % 32 < 8, 0, 0xAAAAAA00))
+
+
+@on_right_schedules
 def test_lanes_wait_at_a_collective_for_lanes_with_longer_work(schedule: str, seed: int) -> None:
     body = """
     L:  setp.eq.u32 %p2, %r4, 0;

@@ -119,6 +119,16 @@ PAIRS = {
         "@%p0 shfl.sync.idx.b32 %r3, %r0, 7, 31, 0xFF; @%p0 st.global.u32 [%d5], %r3;",
         "into global memory",
     ),
+    "shuffle from a lane that takes part with another member mask": (
+        "selp.b32 %r2, 0xFF, 0xFFFFFF00, %p0; shfl.sync.idx.b32 %r3, %r0, 8, 31, %r2; @%p0 st.global.u32 [%d5], %r3;",
+        "selp.b32 %r2, 0xFF, 0xFFFFFF00, %p0; shfl.sync.idx.b32 %r3, %r0, 8, 31, %r2; @!%p0 st.global.u32 [%d5], %r3;",
+        "into global memory",
+    ),
+    "what a shuffle by an undefined amount reads": (
+        "shfl.sync.bfly.b32 %r3, %r0, %u0, 31, -1; st.global.u32 [%d5], %r3;",
+        "and.b32 %r2, %u0, 0; shfl.sync.bfly.b32 %r3, %r0, %r2, 31, -1; st.global.u32 [%d5], %r3;",
+        "into global memory",
+    ),
     "shuffle by an undefined amount": (
         "shfl.sync.up.b32 %r3|%p2, %r0, %u0, 0, -1; @%p2 add.u32 %r3, %r3, 1;",
         "mov.u32 %u0, 1; shfl.sync.up.b32 %r3|%p2, %r0, %u0, 0, -1; @%p2 add.u32 %r3, %r3, 1;",
