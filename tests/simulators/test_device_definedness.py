@@ -187,6 +187,12 @@ PAIRS = {
         "st.global.u32 [%d5], %r2;",
         "into global memory",
     ),
+    "undefined comparand of compare-and-swap": (
+        "st.shared.u32 [%r10], 5; atom.shared.cas.b32 %r2, [%r10], %u0, 2; ld.shared.u32 %r2, [%r10];"
+        "st.global.u32 [%d5], %r2;",
+        "st.shared.u32 [%r10], 5; atom.shared.cas.b32 %r2, [%r10], %u0, 2; st.global.u32 [%d5], %r2;",
+        "into global memory",
+    ),
     "padding between parameters": (
         "ld.param.u16 %h0, [narrow]; cvt.u32.u16 %r2, %h0; st.global.u32 [%d5], %r2;",
         "ld.param.u8 %h0, [narrow]; cvt.u32.u16 %r2, %h0; st.global.u32 [%d5], %r2;",
