@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tileproof.oracle.accumulator import aligned, infinity_of, join, special, split
+from tileproof.oracle.accumulator import ANY_NAN, aligned, join, rounded, special, split, what
 from tileproof.oracle.compiled import compiled, inlined
 from tileproof.oracle.fused_sum_array import Coded, Side
 from tileproof.oracle.term_array import INFINITE, SPECIAL, ZERO
@@ -77,12 +77,14 @@ def _group_scaled_tiles(
                     largest = max(largest, exponent)
                 if largest > SPECIAL:
                     # NOTE: scale factors have no infinity, so what is not an infinite C is a NaN.
-                    d[tile, row, column] = special(infinity_of(start, start_exponent), largest != INFINITE, False)
+                    value, exponent = special(what(start, start_exponent) if largest == INFINITE else ANY_NAN)
+                    d[tile, row, column] = join(value, exponent, False)
                     continue
                 total = aligned(start, start_exponent, largest, bits - 23)
                 for g in range(groups):
                     total += aligned(sums[g], exponents[g], largest, left)
-                d[tile, row, column] = join(total, largest - bits, False, kept_bits)
+                value, exponent = rounded(total, largest - bits, False, kept_bits)
+                d[tile, row, column] = join(value, exponent, False)
 
 
 @inlined

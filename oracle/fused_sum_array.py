@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tileproof.oracle.accumulator import add, aligned, infinity_of, join, special, split
+from tileproof.oracle.accumulator import add, aligned, join, rounded, special, split, what
 from tileproof.oracle.compiled import compiled, inlined
 from tileproof.oracle.term_array import INFINITE, NAN, SPECIAL, ZERO, TermTable
 from tileproof.oracle.unit import FusedSum, LateSum
@@ -139,21 +139,27 @@ def _fused_tiles(
             _decode(b_codes, b_significands, b_exponents, b_factors, b_tile, order, blocks, b_significand, b_exponent)
         for row in range(rows):
             for column in range(columns):
-                first = c[(c_tile * rows + row) * columns + column]
-                code = first if mode == _EARLY else 0
+                place = row * columns + column
+                c_significand, c_exponent = split(c[c_tile * rows * columns + place], half)
+                value, exponent = (c_significand, c_exponent) if mode == _EARLY else (0, ZERO)
                 for k in range(np.uint64(0), depth, group):
                     a, b = row * depth + k, column * depth + k
-                    start = 0 if mode == _LATE_HALVES else code
-                    start_significand, start_exponent = split(start, half)
-                    largest = max(_largest(a_exponent, a, b_exponent, b, group), start_exponent, least)
+                    before, before_exponent = value, exponent
+                    if mode == _LATE_HALVES:
+                        value, exponent = 0, ZERO
+                    largest = max(_largest(a_exponent, a, b_exponent, b, group), exponent, least)
                     if largest > SPECIAL:
-                        total = _special(a_significand, a_exponent, a, b_significand, b_exponent, b, group, start, half)
+                        parts = _special(a_significand, a_exponent, a, b_significand, b_exponent, b, group)
+                        value, exponent = special(parts | what(value, exponent))
                     else:
                         total = _group(a_significand, a_exponent, a, b_significand, b_exponent, b, group, largest, left)
-                        total += aligned(start_significand, start_exponent, largest, bits - (10 if half else 23))
-                        total = join(total, largest - bits, half, kept_bits)
-                    code = add(code, total, half) if mode == _LATE_HALVES and k > 0 else total
-                d[(tile * rows + row) * columns + column] = code if mode == _EARLY else add(first, code, half)
+                        total += aligned(value, exponent, largest, bits - (10 if half else 23))
+                        value, exponent = rounded(total, largest - bits, half, kept_bits)
+                    if mode == _LATE_HALVES:
+                        value, exponent = add(before, before_exponent, value, exponent, half)
+                if mode != _EARLY:
+                    value, exponent = add(c_significand, c_exponent, value, exponent, half)
+                d[tile * rows * columns + place] = join(value, exponent, half)
 
 
 @inlined
@@ -170,15 +176,15 @@ def _decode(
 ) -> None:
     """The terms of one tile, k in the given order, scale factors in the exponents."""
     depth = np.uint64(len(order))
-    rows = np.uint64(len(exponent)) // depth
-    for row in range(rows):
+    for row in range(np.uint64(len(exponent)) // depth):
+        source, target = (tile * np.uint64(len(exponent)) // depth + row) * depth, row * depth
         for k in range(depth):
-            code = codes[(tile * rows + row) * depth + order[k]]
-            significand[row * depth + k] = significands[code]
-            value = exponents[code]
-            if blocks > 0:
-                value = _scaled(value, factors[(tile * rows + row) * blocks + order[k] * blocks // depth])
-            exponent[row * depth + k] = value
+            code = codes[source + order[k]]
+            significand[target + k] = significands[code]
+            exponent[target + k] = exponents[code]
+        for k in range(depth if blocks > 0 else np.uint64(0)):
+            factor = factors[source // depth * blocks + order[k] * blocks // depth]
+            exponent[target + k] = _scaled(exponent[target + k], factor)
 
 
 @inlined
@@ -222,24 +228,13 @@ def _group(
 
 @inlined
 def _special(
-    a_significand: Any,
-    a_exponent: Any,
-    a: Any,
-    b_significand: Any,
-    b_exponent: Any,
-    b: Any,
-    group: Any,
-    start: int,
-    half: bool,
+    a_significand: Any, a_exponent: Any, a: Any, b_significand: Any, b_exponent: Any, b: Any, group: Any
 ) -> int:
-    """The code of a group in which something is not finite; 0 · ∞ is NaN."""
-    significand, exponent = split(start, half)
-    infinities, nan = infinity_of(significand, exponent), exponent == NAN
+    """Which infinities and NaN the products of a group are; 0 · ∞ is NaN."""
+    parts = 0
     for k in range(group):
         larger = max(a_exponent[a + k], b_exponent[b + k])
         product = a_significand[a + k] * b_significand[b + k]
-        if larger >= NAN or (larger >= INFINITE and product == 0):
-            nan = True
-        elif larger >= INFINITE:
-            infinities |= 1 if product > 0 else 2
-    return special(infinities, nan, half)
+        if larger >= INFINITE:
+            parts |= what(product, NAN if product == 0 else larger)
+    return parts

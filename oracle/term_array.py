@@ -73,5 +73,9 @@ def _table(significand: npt.NDArray[np.int64], exponent: npt.NDArray[np.int64], 
 def table_index(operand: OperandType, codes: npt.NDArray[Any]) -> npt.NDArray[np.uint32]:
     """Where the terms of codes stand in the table: one type, whatever the operand's, so that one compilation serves."""
     assert operand.record is not None, "an integer operand is its own value"
-    read = np.uint32((1 << operand.record.bits) - 1)
-    return (codes.astype(np.uint32) >> np.uint32(operand.ignored_bits)) & read
+    index = codes.astype(np.uint32)
+    if operand.ignored_bits:
+        index >>= np.uint32(operand.ignored_bits)
+    if operand.record.bits < 8:
+        index &= np.uint32((1 << operand.record.bits) - 1)
+    return index

@@ -1,0 +1,32 @@
+"""Compilation: the cache is optional, and a compiled helper is what its source says."""
+
+from typing import Any
+
+import numba
+import pytest
+
+from tileproof.oracle import compiled
+
+
+def double(value: int) -> int:
+    return 2 * value
+
+
+@pytest.mark.parametrize("compile_it", [compiled.compiled, compiled.inlined])
+def test_without_a_place_for_the_cache_functions_are_compiled_anew(
+    compile_it: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    right = numba.njit
+
+    def njit(function: Any, *, cache: bool = False, **options: Any) -> Any:
+        if function is not double:  # numba compiles its own helpers too
+            return right(function, cache=cache, **options)
+        asked.append(cache)
+        if cache:
+            raise RuntimeError("cannot cache function 'double': no locator available for file")
+        return right(function, **options)
+
+    monkeypatch.setattr(numba, "njit", njit)
+    assert compile_it(double)(21) == 42
+    assert asked == [True, False]
