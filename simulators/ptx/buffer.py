@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.ptx.memory import Allocation, GlobalMemory, Mask
+from tileproof.simulators.ptx.machine.memory import Allocation, GlobalMemory, Mask
 
 
 class Buffer:

@@ -18,15 +18,15 @@ from numpy.typing import DTypeLike, NDArray
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.arguments import Argument
 from tileproof.simulators.ptx.buffer import Buffer
-from tileproof.simulators.ptx.decode import decode_entry
+from tileproof.simulators.ptx.decoding.decode import decode_entry
 from tileproof.simulators.ptx.findings import Index3, Report
 from tileproof.simulators.ptx.launch import LaunchShape, launch
 from tileproof.simulators.ptx.limits import Limits
-from tileproof.simulators.ptx.memory import GlobalMemory
-from tileproof.simulators.ptx.parse import parse_module
+from tileproof.simulators.ptx.machine.memory import GlobalMemory
+from tileproof.simulators.ptx.machine.schedule import Adversarial, Friendly, Schedule, ScheduleName
 from tileproof.simulators.ptx.program import Program
-from tileproof.simulators.ptx.schedule import Adversarial, Friendly, Schedule, ScheduleName
-from tileproof.simulators.ptx.syntax import Module, Variable
+from tileproof.simulators.ptx.text.parse import parse_module
+from tileproof.simulators.ptx.text.syntax import Module, Variable
 
 __all__ = ["Buffer", "Device", "Function"]
 

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.arguments import Argument, parameter_area
-from tileproof.simulators.ptx.engine import Engine
 from tileproof.simulators.ptx.findings import Counters, Findings, Index3, Report
-from tileproof.simulators.ptx.geometry import Geometry
 from tileproof.simulators.ptx.layout import CONST_BASE, align_up
 from tileproof.simulators.ptx.limits import Limits
-from tileproof.simulators.ptx.memory import GlobalMemory, Window
+from tileproof.simulators.ptx.machine.engine import Engine
+from tileproof.simulators.ptx.machine.geometry import Geometry
+from tileproof.simulators.ptx.machine.memory import GlobalMemory, Window
+from tileproof.simulators.ptx.machine.schedule import Schedule
+from tileproof.simulators.ptx.machine.shadow import WARP
+from tileproof.simulators.ptx.machine.wave import LaunchMemory, Wave
 from tileproof.simulators.ptx.program import Program
-from tileproof.simulators.ptx.schedule import Schedule
-from tileproof.simulators.ptx.shadow import WARP
-from tileproof.simulators.ptx.wave import LaunchMemory, Wave
 
 # Lanes of one wave: numpy is fastest per lane between a few thousand and some ten thousand lanes.
 WAVE_LANES = 8192

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tileproof.simulators.ptx.syntax import Parameter, Variable
+from tileproof.simulators.ptx.text.syntax import Parameter, Variable
 
 # Shared addresses of a kernel start behind the block's 1 KiB of system use (CUDA C++ Programming Guide, "Technical
 # Specifications per Compute Capability": 1 KB of shared memory is reserved per thread block from 8.0 on). Inferred for

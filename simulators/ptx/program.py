@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
+from tileproof.simulators.ptx.alu.operation import Operation
 from tileproof.simulators.ptx.findings import Where
-from tileproof.simulators.ptx.operation import Operation
-from tileproof.simulators.ptx.syntax import Parameter, Variable
+from tileproof.simulators.ptx.text.syntax import Parameter, Variable
 
 SINK = -1
 NO_GUARD = -1

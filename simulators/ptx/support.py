@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from tileproof.simulators.ptx.assumption import Evidence
-from tileproof.simulators.ptx.decode import DECODERS
-from tileproof.simulators.ptx.operation import NotModelled, Operation, arithmetic_mnemonics, resolve
-from tileproof.simulators.ptx.scalar import SCALARS
+from tileproof.simulators.ptx.alu.assumption import Evidence
+from tileproof.simulators.ptx.alu.operation import NotModelled, Operation, arithmetic_mnemonics, resolve
+from tileproof.simulators.ptx.alu.scalar import SCALARS
+from tileproof.simulators.ptx.decoding.decode import DECODERS
 
 # What a form must have before any type is accepted: nothing, a rounding, half of a product, a comparison, a direction.
 _REQUIRED: tuple[tuple[str, ...], ...] = (

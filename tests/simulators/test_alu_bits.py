@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tileproof.simulators.ptx.operation import resolve
-from tileproof.simulators.ptx.scalar import pack, unpack, widen
+from tileproof.simulators.ptx.alu.operation import resolve
+from tileproof.simulators.ptx.alu.scalar import pack, unpack, widen
 
 
 def run(opcode: str, *operands: Sequence[int]) -> list[int]:

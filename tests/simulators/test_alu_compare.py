@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tileproof.simulators.ptx.operation import NotModelled, resolve
+from tileproof.simulators.ptx.alu.operation import NotModelled, resolve
 
 RELATIONS: dict[str, Callable[[float, float], bool]] = {
     "eq": lambda a, b: a == b,

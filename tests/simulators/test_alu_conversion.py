@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tileproof.simulators.ptx.operation import NotModelled, resolve
+from tileproof.simulators.ptx.alu.operation import NotModelled, resolve
 
 FORMATS = {
     "f16": (5, 10),

@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tileproof.simulators.ptx.exact import round_fraction
-from tileproof.simulators.ptx.ieee import Rounding, require_gradual_underflow
-from tileproof.simulators.ptx.operation import NotModelled, resolve
+from tileproof.simulators.ptx.alu.exact import round_fraction
+from tileproof.simulators.ptx.alu.ieee import Rounding, require_gradual_underflow
+from tileproof.simulators.ptx.alu.operation import NotModelled, resolve
 
 FORMATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
 NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0xFFF8 << 48}

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tileproof.simulators.ptx.operation import resolve
+from tileproof.simulators.ptx.alu.operation import resolve
 
 WIDTHS = (16, 32, 64)
 

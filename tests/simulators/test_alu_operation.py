@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.ptx.assumption import Evidence
-from tileproof.simulators.ptx.operation import NotModelled, Operation, resolve
-from tileproof.simulators.ptx.scalar import SCALARS, Bits
+from tileproof.simulators.ptx.alu.assumption import Evidence
+from tileproof.simulators.ptx.alu.operation import NotModelled, Operation, resolve
+from tileproof.simulators.ptx.alu.scalar import SCALARS, Bits
 
 
 def operation(opcode: str) -> Operation:

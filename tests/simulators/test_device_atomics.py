@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.device import Device
 from tileproof.simulators.ptx.findings import Finding
-from tileproof.simulators.ptx.operation import NotModelled
 
 SCHEDULES = [("friendly", 0), *[("adversarial", seed) for seed in range(5)]]
 on_all_schedules = pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)

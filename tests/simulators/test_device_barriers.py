@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.device import Device
-from tileproof.simulators.ptx.engine import StepBudgetExceeded
 from tileproof.simulators.ptx.findings import Finding, FindingKind
-from tileproof.simulators.ptx.operation import NotModelled
+from tileproof.simulators.ptx.machine.engine import StepBudgetExceeded
 
 ADVERSARIAL = [("adversarial", seed) for seed in range(50)]
 on_right_schedules = pytest.mark.parametrize(("schedule", "seed"), [("friendly", 0), *ADVERSARIAL])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.device import Device
 from tileproof.simulators.ptx.findings import Finding, FindingKind
-from tileproof.simulators.ptx.operation import NotModelled
 
 Words = NDArray[np.uint32]
 ADVERSARIAL = [("adversarial", seed) for seed in range(50)]

@@ -11,8 +11,8 @@ import pytest
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.buffer import Buffer
 from tileproof.simulators.ptx.device import Device
-from tileproof.simulators.ptx.engine import StepBudgetExceeded
 from tileproof.simulators.ptx.findings import FindingKind, Report
+from tileproof.simulators.ptx.machine.engine import StepBudgetExceeded
 
 Extent = tuple[int, int, int]
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.device import Device
 from tileproof.simulators.ptx.findings import FindingKind, Report
-from tileproof.simulators.ptx.operation import NotModelled
 
 ADVERSARIAL = [("adversarial", seed) for seed in range(50)]
 on_right_schedules = pytest.mark.parametrize(("schedule", "seed"), [("friendly", 0), *ADVERSARIAL])

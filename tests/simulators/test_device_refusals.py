@@ -3,8 +3,8 @@
 import pytest
 
 from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.device import Device
-from tileproof.simulators.ptx.operation import NotModelled
 
 
 def load(body: str, declarations: str = "") -> None:

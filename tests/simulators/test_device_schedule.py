@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tileproof.simulators.ptx.schedule import SHUFFLED_BLOCKS, Adversarial, Friendly, Schedule
+from tileproof.simulators.ptx.machine.schedule import SHUFFLED_BLOCKS, Adversarial, Friendly, Schedule
 
 
 def schedules() -> list[Schedule]:

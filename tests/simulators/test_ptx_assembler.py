@@ -6,8 +6,8 @@ What ptxas rejects, the parser refuses, and what it takes, the parser reads, but
 import pytest
 
 from tileproof.kernels.compile import CompileError, compile_source
-from tileproof.simulators.ptx.parse import parse_module
-from tileproof.simulators.ptx.syntax import PtxSyntaxError
+from tileproof.simulators.ptx.text.parse import parse_module
+from tileproof.simulators.ptx.text.syntax import PtxSyntaxError
 
 HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 DECLARED = ".reg .u32 r; .reg .u64 a; .reg .f32 f; .reg .pred p, q;\n"

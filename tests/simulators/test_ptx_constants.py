@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileproof.simulators.ptx.constants import MAX_NESTING, read_constant
-from tileproof.simulators.ptx.syntax import Immediate, PtxSyntaxError
-from tileproof.simulators.ptx.tokens import Cursor
+from tileproof.simulators.ptx.text.constants import MAX_NESTING, read_constant
+from tileproof.simulators.ptx.text.syntax import Immediate, PtxSyntaxError
+from tileproof.simulators.ptx.text.tokens import Cursor
 
 
 def constant(text: str) -> Immediate:

@@ -5,8 +5,8 @@ import pickle
 import pytest
 
 from tileproof.kernels.compile import compile_source
-from tileproof.simulators.ptx.parse import parse_module
-from tileproof.simulators.ptx.syntax import (
+from tileproof.simulators.ptx.text.parse import parse_module
+from tileproof.simulators.ptx.text.syntax import (
     Address,
     Arguments,
     Entry,

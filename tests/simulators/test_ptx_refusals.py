@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.ptx.bodies import MAX_SCOPE_DEPTH
-from tileproof.simulators.ptx.declarations import MAX_REGISTERS, MAX_VARIABLE_BYTES
-from tileproof.simulators.ptx.locations import MAX_INLINE_DEPTH
-from tileproof.simulators.ptx.parse import parse_module
-from tileproof.simulators.ptx.syntax import Location, PtxSyntaxError
+from tileproof.simulators.ptx.text.bodies import MAX_SCOPE_DEPTH
+from tileproof.simulators.ptx.text.declarations import MAX_REGISTERS, MAX_VARIABLE_BYTES
+from tileproof.simulators.ptx.text.locations import MAX_INLINE_DEPTH
+from tileproof.simulators.ptx.text.parse import parse_module
+from tileproof.simulators.ptx.text.syntax import Location, PtxSyntaxError
 
 HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 REGISTERS = ".reg .pred %p<4>; .reg .b32 %r<4>; .reg .b64 %rd<4>;\n"

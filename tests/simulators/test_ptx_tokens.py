@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileproof.simulators.ptx.syntax import PtxSyntaxError
-from tileproof.simulators.ptx.tokens import MAX_QUOTED_CHARS, MAX_TEXT_CHARS, Cursor, Kind, quote, tokenise
+from tileproof.simulators.ptx.text.syntax import PtxSyntaxError
+from tileproof.simulators.ptx.text.tokens import MAX_QUOTED_CHARS, MAX_TEXT_CHARS, Cursor, Kind, quote, tokenise
 
 
 def texts(text: str) -> list[str]:

@@ -1,0 +1,138 @@
+"""Comparisons: setp, set, testp (PTX ISA, "Comparison and Selection Instructions").
+
+`setp.lt.and.s32 p|q, a, b, c` with t = a < b sets p = t and c, q = not t and c: the second result complements the
+comparison, not the combination. With a NaN every ordered comparison is false, `ne`
+included, and `equ` to `geu` are true.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileproof.simulators.ptx.alu.definedness import everything_if, union, whole
+from tileproof.simulators.ptx.alu.ieee import BINARIES, BINARY32, Binary, decode, flush_subnormals, is_nan, magnitude
+from tileproof.simulators.ptx.alu.logic import BOOLEAN, BOOLEAN_UNDEFINED
+from tileproof.simulators.ptx.alu.operation import Opcode, Operation
+from tileproof.simulators.ptx.alu.scalar import Bits, Flags, Kind, Scalar, as_signed, to_bits
+
+_RELATION: dict[str, Callable[[NDArray[Any], NDArray[Any]], Flags]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+_UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+_UNORDERED = {f"{relation}u": relation for relation in _RELATION}
+_PERMITTED = {
+    Kind.BITS: ("eq", "ne"),
+    Kind.UNSIGNED: (*_RELATION, *_UNSIGNED),
+    Kind.SIGNED: (*_RELATION,),
+    Kind.FLOAT: (*_RELATION, *_UNORDERED, "num", "nan"),
+}
+_TYPES = (*[kind + bits for kind in "bus" for bits in ("16", "32", "64")], "f16", "bf16", "f32", "f64")
+
+Test = Callable[[Bits, Bits], Bits]
+
+
+def _test(opcode: Opcode, scalar: Scalar) -> Test:
+    """The comparison itself, 0 or 1."""
+    if scalar.name not in _TYPES:
+        raise opcode.refuse(f"it does not compare .{scalar.name}")
+    opcode.permit(*_PERMITTED[scalar.kind], *BOOLEAN, *(["ftz"] if scalar.name in ("f16", "f32") else []))
+    comparison = opcode.choose(*_PERMITTED[scalar.kind])
+    if scalar.is_float:
+        return _float_test(comparison, BINARIES[scalar.name], flush="ftz" in opcode.flags)
+    relation = _RELATION[_UNSIGNED.get(comparison, comparison)]
+    if scalar.signed:
+        return lambda a, b: to_bits(relation(as_signed(a, scalar.bits), as_signed(b, scalar.bits)))
+    return lambda a, b: to_bits(relation(a, b))
+
+
+def _float_test(comparison: str, binary: Binary, *, flush: bool) -> Test:
+    def test(a: Bits, b: Bits) -> Bits:
+        if flush:
+            a, b = flush_subnormals(a, binary), flush_subnormals(b, binary)
+        unordered = is_nan(a, binary) | is_nan(b, binary)
+        if comparison in ("num", "nan"):
+            return to_bits(unordered == (comparison == "nan"))
+        relation = _RELATION[_UNORDERED.get(comparison, comparison)]
+        holds = relation(decode(a, binary), decode(b, binary))
+        return to_bits(np.where(unordered, comparison in _UNORDERED, holds))
+
+    return test
+
+
+def _setp(opcode: Opcode) -> Operation:
+    if len(opcode.types) != 1:
+        raise opcode.refuse("it takes one type")
+    scalar = opcode.types[0]
+    test = _test(opcode, scalar)
+    combined = opcode.choose(*BOOLEAN, default="none")
+    destinations = ("pred", "pred")
+    if combined == "none":
+
+        def compare(values: Sequence[Bits]) -> tuple[Bits, ...]:
+            result = test(*values)
+            return result, result ^ np.uint64(1)
+
+        return Operation(opcode.name, destinations, (scalar.name,) * 2, compare, whole(1, 1))
+    combine, combine_undefined = BOOLEAN[combined], BOOLEAN_UNDEFINED[combined]
+
+    def compare_and_combine(values: Sequence[Bits]) -> tuple[Bits, ...]:
+        result = test(values[0], values[1])
+        return combine(result, values[2]), combine(result ^ np.uint64(1), values[2])
+
+    def undefined(values: Sequence[Bits], masks: Sequence[Bits]) -> tuple[Bits, ...]:
+        result, unknown = test(values[0], values[1]), everything_if(union(masks[:2]), 1)
+        first, second = (
+            combine_undefined((t, values[2]), (unknown, masks[2]))[0] & np.uint64(1)
+            for t in (result, result ^ np.uint64(1))
+        )
+        return first, second
+
+    sources = (scalar.name, scalar.name, "pred")
+    return Operation(opcode.name, destinations, sources, compare_and_combine, undefined)
+
+
+def _set(opcode: Opcode) -> Operation:
+    if len(opcode.types) != 2 or opcode.types[0].name not in ("u32", "s32", "f32"):
+        raise opcode.refuse("it takes .u32, .s32 or .f32 and the type to compare")
+    destination, scalar = opcode.types
+    test = _test(opcode, scalar)
+    combined = opcode.choose(*BOOLEAN, default="none")
+    true: np.uint64 = np.uint64(BINARY32.one if destination.is_float else destination.mask)
+
+    def compare(a: Bits, b: Bits, *predicate: Bits) -> Bits:
+        result = BOOLEAN[combined](test(a, b), predicate[0]) if predicate else test(a, b)
+        return result * true
+
+    sources = (scalar.name, scalar.name, *(() if combined == "none" else ("pred",)))
+    return opcode.operation((destination.name,), sources, compare, whole(32))
+
+
+def _testp(opcode: Opcode) -> Operation:
+    kinds = ("finite", "infinite", "number", "notanumber", "normal", "subnormal")
+    opcode.permit(*kinds)
+    scalar = opcode.scalar(("f32", "f64"))
+    kind, binary = opcode.choose(*kinds), BINARIES[scalar.name]
+
+    def test(a: Bits) -> Bits:
+        size = magnitude(a, binary)
+        holds = {
+            "finite": size < binary.infinity,
+            "infinite": size == binary.infinity,
+            "number": size <= binary.infinity,
+            "notanumber": size > binary.infinity,
+            "normal": (size >= binary.smallest_normal) & (size < binary.infinity),
+            "subnormal": (size > 0) & (size < binary.smallest_normal),
+        }
+        return to_bits(holds[kind])
+
+    return opcode.operation(("pred",), (scalar.name,), test, whole(1))
+
+
+FAMILIES = {"setp": _setp, "set": _set, "testp": _testp}

@@ -1,0 +1,78 @@
+"""From a parsed entry to its decoded form: slots for operands, one step for each instruction.
+
+What a mnemonic means is looked up in the tables of `decode_memory`, `decode_warp` and `decode_control`; everything that
+is arithmetic goes through `operation.resolve`. An instruction, qualifier or operand form outside both is `NotModelled`
+with its PTX line and CUDA line.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tileproof.simulators.ptx.alu.operation import NotModelled, resolve
+from tileproof.simulators.ptx.decoding import decode_control, decode_memory, decode_warp
+from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, where
+from tileproof.simulators.ptx.decoding.slots import Slots
+from tileproof.simulators.ptx.decoding.variables import Variables
+from tileproof.simulators.ptx.findings import Where
+from tileproof.simulators.ptx.program import Kind, Program, Step
+from tileproof.simulators.ptx.text.syntax import Entry, Instruction, Module
+
+DECODERS: Mapping[str, Callable[[Slots, Instruction], Step]] = {
+    **decode_memory.DECODERS,
+    **decode_warp.DECODERS,
+    **decode_control.DECODERS,
+}
+
+
+def decode_entry(module: Module, entry: Entry) -> Program:
+    """Decode one kernel of a module.
+
+    Raises:
+        NotModelled: an instruction or a declaration that the device does not model.
+    """
+    variables = Variables.of(module, entry)
+    slots = Slots(entry, variables)
+    steps = tuple(_step(slots, instruction) for instruction in entry.instructions)
+    limit = entry.directives.get("reqntid") or entry.directives.get("maxntid")
+    return Program(
+        name=entry.name,
+        steps=(*steps, Step(Kind.EXIT, "(end of the kernel)", _end_of(entry))),
+        slot_bits=tuple(slots.bits),
+        constants=slots.constants,
+        specials=slots.specials,
+        parameters=entry.parameters,
+        parameter_offsets=tuple(variables.parameters.offsets[p.name] for p in entry.parameters),
+        parameter_bytes=variables.parameters.size_bytes,
+        shared_bytes=variables.shared_bytes,
+        dynamic_alignment=variables.dynamic_alignment,
+        local_bytes=variables.local_bytes,
+        constant_image=variables.constant_image,
+        globals_used=slots.globals_used,
+        thread_limit=(limit[0], limit[1], limit[2]) if limit else None,
+        thread_exact="reqntid" in entry.directives,
+    )
+
+
+def _step(slots: Slots, instruction: Instruction) -> Step:
+    step = _body(slots, instruction)
+    guard = instruction.guard
+    if guard is None:
+        return step
+    return replace(step, guard=slots.register(guard.register.name), guard_negated=guard.negated)
+
+
+def _body(slots: Slots, instruction: Instruction) -> Step:
+    decoder = DECODERS.get(instruction.mnemonic)
+    if decoder is not None:
+        return decoder(slots, instruction)
+    try:
+        operation = resolve(instruction.mnemonic, instruction.qualifiers)
+    except NotModelled as error:
+        raise not_modelled(instruction, error.message, error.hint) from error
+    if operation is None:
+        raise not_modelled(instruction, "this instruction is not modelled")
+    return slots.arithmetic(instruction, operation, instruction.operands)
+
+
+def _end_of(entry: Entry) -> Where:
+    return where(entry.instructions[-1]) if entry.instructions else Where(entry.line)

@@ -1,0 +1,144 @@
+"""Decoding of branches, exits, barriers, and of moves and conversions that are not plain arithmetic."""
+
+from tileproof.simulators.ptx.alu.operation import resolve
+from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
+from tileproof.simulators.ptx.decoding.slots import Slots, bits_of
+from tileproof.simulators.ptx.layout import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from tileproof.simulators.ptx.program import NONE, BarrierForm, CollectiveMode, Kind, Step
+from tileproof.simulators.ptx.text.syntax import Immediate, Instruction, Operand, Vector
+
+_WINDOWS = {
+    "shared": SHARED_WINDOW,
+    "shared::cta": SHARED_WINDOW,
+    "local": LOCAL_WINDOW,
+    "const": CONST_WINDOW,
+    "param": PARAM_WINDOW,
+    "param::entry": PARAM_WINDOW,
+}
+_BARRIER_REDUCTIONS = {
+    ("and", "pred"): CollectiveMode.ALL,
+    ("or", "pred"): CollectiveMode.ANY,
+    ("popc", "u32"): CollectiveMode.COUNT,
+}
+
+
+def _barrier(slots: Slots, instruction: Instruction) -> Step:
+    """`bar` is `barrier.aligned` (PTX ISA, "bar{.cta}")."""
+    qualifiers = [q for q in instruction.qualifiers if q not in ("cta", "aligned")]
+    aligned = instruction.mnemonic == "bar" or "aligned" in instruction.qualifiers
+    match qualifiers:
+        case ["warp", "sync"]:
+            members = slots.source(instruction, instruction.operands[0], "b32")
+            return Step(Kind.WARP_BARRIER, opcode(instruction), where(instruction), sources=(members,))
+        case ["sync"]:
+            return _block_barrier(slots, instruction, instruction.operands, aligned)
+        case ["red", name, type_] if (name, type_) in _BARRIER_REDUCTIONS:
+            return _reducing_barrier(slots, instruction, _BARRIER_REDUCTIONS[name, type_], type_, aligned)
+    raise not_modelled(instruction, "only the .sync, .red and .warp.sync forms of barriers are modelled")
+
+
+def _block_barrier(slots: Slots, instruction: Instruction, operands: tuple[Operand, ...], aligned: bool) -> Step:
+    if len(operands) not in (1, 2):
+        raise not_modelled(instruction, f"{len(operands)} operands where a barrier, and perhaps a count, belong")
+    number, *count = (slots.source(instruction, operand, "b32") for operand in operands)
+    form = BarrierForm(number, count[0] if count else NONE, aligned)
+    return Step(Kind.BARRIER, opcode(instruction), where(instruction), barrier=form)
+
+
+def _reducing_barrier(slots: Slots, instruction: Instruction, mode: CollectiveMode, type_: str, aligned: bool) -> Step:
+    target, *middle, predicate = instruction.operands
+    step = _block_barrier(slots, instruction, tuple(middle), aligned)
+    slot, negated = slots.predicate(instruction, predicate)
+    assert step.barrier is not None
+    return Step(
+        Kind.BARRIER,
+        step.opcode,
+        step.where,
+        destinations=(slots.destination(instruction, target, type_),),
+        sources=(slot,),
+        mode=mode,
+        negated=negated,
+        barrier=step.barrier,
+    )
+
+
+def _branch(slots: Slots, instruction: Instruction) -> Step:
+    if set(instruction.qualifiers) - {"uni"}:
+        raise not_modelled(instruction, "this branch form is not modelled")
+    target = slots.label(instruction, instruction.operands[0])
+    return Step(Kind.BRANCH, opcode(instruction), where(instruction), target=target)
+
+
+def _exit(slots: Slots, instruction: Instruction) -> Step:
+    return Step(Kind.EXIT, opcode(instruction), where(instruction))
+
+
+def _nothing(slots: Slots, instruction: Instruction) -> Step:
+    return Step(Kind.NOTHING, opcode(instruction), where(instruction))
+
+
+def _mov(slots: Slots, instruction: Instruction) -> Step:
+    if len(instruction.operands) == 2 and len(instruction.qualifiers) == 1:
+        target, value = instruction.operands
+        bits = bits_of(instruction.qualifiers[0])
+        if isinstance(value, Vector):
+            return _pack(slots, instruction, target, value, bits)
+        if isinstance(target, Vector):
+            return _unpack(slots, instruction, target, value, bits)
+    operation = resolve("mov", instruction.qualifiers)
+    if operation is None:
+        raise not_modelled(instruction, "this form of mov is not modelled")
+    return slots.arithmetic(instruction, operation, instruction.operands)
+
+
+def _pack(slots: Slots, instruction: Instruction, target: Operand, vector: Vector, bits: int) -> Step:
+    type_ = f"b{bits // len(vector.elements)}"
+    sources = [slots.source(instruction, o, type_) for o in vector.elements]
+    return Step(
+        Kind.PACK,
+        opcode(instruction),
+        where(instruction),
+        destinations=(slots.destination(instruction, target, f"b{bits}"),),
+        sources=tuple(sources),
+        element_bits=bits_of(type_),
+        narrow=slots.narrow(sources, (type_,) * len(sources)),
+    )
+
+
+def _unpack(slots: Slots, instruction: Instruction, vector: Vector, value: Operand, bits: int) -> Step:
+    type_ = f"b{bits // len(vector.elements)}"
+    return Step(
+        Kind.UNPACK,
+        opcode(instruction),
+        where(instruction),
+        destinations=tuple(slots.destination(instruction, o, type_) for o in vector.elements),
+        sources=(slots.source(instruction, value, f"b{bits}"),),
+        element_bits=bits_of(type_),
+    )
+
+
+def _cvta(slots: Slots, instruction: Instruction) -> Step:
+    """Generic addresses of global memory are the addresses themselves; other spaces lie in a window."""
+    qualifiers = list(instruction.qualifiers)
+    spaces = [q for q in qualifiers if q not in ("to", "u32", "u64")]
+    target, value = instruction.operands
+    if len(spaces) != 1 or spaces[0] not in (*_WINDOWS, "global") or qualifiers[-1] != "u64":
+        raise not_modelled(instruction, "this form of cvta is not modelled")
+    operation = resolve("sub" if "to" in qualifiers else "add", ("u64",))
+    assert operation is not None
+    window = Immediate(_WINDOWS.get(spaces[0], 0))
+    return slots.arithmetic(instruction, operation, (target, value, window))
+
+
+_NO_EFFECT_ON_VALUES = ("prefetch", "prefetchu", "nanosleep", "griddepcontrol", "pmevent")
+
+DECODERS = {
+    "bar": _barrier,
+    "barrier": _barrier,
+    "bra": _branch,
+    "ret": _exit,
+    "exit": _exit,
+    "mov": _mov,
+    "cvta": _cvta,
+    **dict.fromkeys(_NO_EFFECT_ON_VALUES, _nothing),
+}

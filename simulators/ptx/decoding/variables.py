@@ -1,0 +1,72 @@
+"""Where a kernel's variables lie: shared, local and constant addresses, and the module's global variables."""
+
+from dataclasses import dataclass
+
+from tileproof.simulators.ptx.layout import (
+    CONST_BASE,
+    LOCAL_BASE,
+    SHARED_BASE,
+    Placement,
+    align_up,
+    place,
+    place_parameters,
+)
+from tileproof.simulators.ptx.text.syntax import Entry, Module, Variable
+
+
+@dataclass(frozen=True)
+class Variables:
+    """The memory layout of one kernel.
+
+    Attributes:
+        addresses: shared, local and constant variables by name, each an address in its own space.
+        parameters: the parameter area.
+        globals: module `.global` variables by name; the device places them.
+        shared_bytes: static shared memory; dynamic shared memory follows it.
+        dynamic_alignment: bytes that the dynamic part is aligned to.
+        local_bytes: local memory of one lane.
+        constant_image: `.const` variables, laid out.
+    """
+
+    addresses: dict[str, int]
+    parameters: Placement
+    globals: dict[str, Variable]
+    shared_bytes: int
+    dynamic_alignment: int
+    local_bytes: int
+    constant_image: bytes
+
+    @classmethod
+    def of(cls, module: Module, entry: Entry) -> "Variables":
+        """Lay out what the module and the entry declare."""
+        everything = [*module.variables.values(), *entry.variables.values()]
+        spaces = {name: [v for v in everything if v.space == name] for name in ("shared", "local", "const", "global")}
+        dynamic = [v for v in spaces["shared"] if not v.count]
+        shared = place((v for v in spaces["shared"] if v.count), SHARED_BASE)
+        local = place(spaces["local"], LOCAL_BASE)
+        const = place(spaces["const"], CONST_BASE)
+        alignment = max((v.align for v in dynamic), default=1)
+        dynamic_base = SHARED_BASE + align_up(shared.size_bytes, alignment)
+        return cls(
+            addresses={
+                **shared.offsets,
+                **local.offsets,
+                **const.offsets,
+                **{variable.name: dynamic_base for variable in dynamic},
+            },
+            parameters=place_parameters(entry.parameters),
+            globals={v.name: v for v in spaces["global"]},
+            shared_bytes=shared.size_bytes,
+            dynamic_alignment=alignment,
+            local_bytes=local.size_bytes,
+            constant_image=_image(spaces["const"], const),
+        )
+
+
+def _image(variables: list[Variable], placement: Placement) -> bytes:
+    """Initial bytes; what has no initialiser is zero (PTX ISA, "Initializers")."""
+    image = bytearray(placement.size_bytes)
+    for variable in variables:
+        start = placement.offsets[variable.name] - CONST_BASE
+        image[start : start + variable.size_bytes] = variable.initial or bytes(variable.size_bytes)
+    return bytes(image)

@@ -1,0 +1,1 @@
+"""The machine that runs the decoded form: lanes, registers, memories, schedules, collectives, order."""

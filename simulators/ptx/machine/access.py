@@ -1,0 +1,98 @@
+"""Loads and stores of a group of lanes: values, definedness, order."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine.addressing import Positions, access_of, pieces
+from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask, Piece
+from tileproof.simulators.ptx.machine.order import AccessKind
+from tileproof.simulators.ptx.machine.races import check_order, check_overlap
+from tileproof.simulators.ptx.machine.registers import Selection
+from tileproof.simulators.ptx.machine.wave import Wave
+from tileproof.simulators.ptx.program import StateSpace, Step
+
+
+def load(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
+    """`ld`. A wrong access has its finding: it reads zero, defined, so that one cause does not make two findings."""
+    access = access_of(step)
+    lanes = wave.ids(selection)
+    count = len(step.destinations)
+    values: list[Bits | None] = [None] * count
+    masks: list[Bits | None] = [None] * count
+    for space, positions, piece in pieces(wave, step, selection, lanes):
+        for index in range(count):
+            loaded, undefined = piece.backing.load(piece.offsets + index * access.size, access.size)
+            values[index] = scatter(values[index], lanes.size, positions, loaded)
+            if undefined is not None:
+                masks[index] = scatter(masks[index], lanes.size, positions, undefined)
+        if space is StateSpace.SHARED:
+            check_order(wave, step, pc, AccessKind(False, access.strong), lanes[positions], piece.offsets)
+        wave.count_read(space, piece.offsets.size * step.access_bytes)
+    if access.acquires:
+        wave.order.acquire(lanes)
+    signs = step.sign_from or (0,) * count
+    for slot, value, mask, sign in zip(step.destinations, values, masks, signs, strict=True):
+        wave.registers.write(slot, selection, np.zeros(lanes.size, np.uint64) if value is None else value, mask, sign)
+
+
+def store(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
+    """`st`. A wrong access is dropped."""
+    access = access_of(step)
+    lanes = wave.ids(selection)
+    slots = step.sources[1:]
+    narrow = (8 * access.size,) * len(slots)
+    values = [wave.registers.read(slot, selection, 8 * access.size) for slot in slots]
+    masks = wave.registers.undefined(slots, selection, narrow)
+    if access.releases:
+        wave.order.release(lanes)
+    for space, positions, piece in pieces(wave, step, selection, lanes):
+        here = [value[positions] for value in values]
+        undefined = None if masks is None else [mask[positions] for mask in masks]
+        if undefined is not None and space is StateSpace.GLOBAL:
+            check_output(wave, step, lanes[positions], undefined)
+        if not access.strong:
+            check_overlap(wave, step, lanes[positions], piece.offsets, here)
+        if space is StateSpace.SHARED:
+            kind = AccessKind(True, access.strong)
+            check_order(wave, step, pc, kind, lanes[positions], piece.offsets, _Unchanged(piece, access.size, here))
+        for index, value in enumerate(here):
+            mask = None if undefined is None else undefined[index]
+            piece.backing.store(piece.offsets + index * access.size, access.size, value, mask)
+        wave.count_written(space, piece.offsets.size * step.access_bytes)
+
+
+class _Unchanged:
+    """Whether memory already holds what each lane is about to store."""
+
+    def __init__(self, piece: Piece, size: int, values: Sequence[Bits]) -> None:
+        self._piece = piece
+        self._size = size
+        self._values = values
+
+    def __call__(self) -> Mask:
+        same: Mask = np.ones(self._piece.offsets.size, np.bool_)
+        for index, value in enumerate(self._values):
+            held, undefined = self._piece.backing.load(self._piece.offsets + index * self._size, self._size)
+            same &= held == value
+            if undefined is not None:
+                same &= undefined == 0
+        return same
+
+
+def scatter(present: Bits | None, size: int, positions: Positions, part: Bits) -> Bits:
+    """`part` at some positions of `size` lanes, in place where there is an array already; zero elsewhere."""
+    if isinstance(positions, slice):  # of all lanes
+        return part
+    result = np.zeros(size, np.uint64) if present is None else present
+    result[positions] = part
+    return result
+
+
+def check_output(wave: Wave, step: Step, lanes: Lanes, masks: Sequence[Bits]) -> None:
+    """Report the lanes whose value for global memory has bits that nothing wrote."""
+    hit = np.flatnonzero(np.bitwise_or.reduce(masks))
+    if hit.size:
+        message = f"{step.opcode} puts a value that nothing wrote into global memory"
+        wave.report(FindingKind.UNINITIALISED, message, step.where, lanes[hit])

@@ -1,0 +1,100 @@
+"""Steps that work on each lane alone: one function a step, made once for all waves of a launch."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tileproof.simulators.ptx.machine import access, atomic, collective
+from tileproof.simulators.ptx.machine.memory import Bits
+from tileproof.simulators.ptx.machine.registers import Selection
+from tileproof.simulators.ptx.machine.wave import Wave
+from tileproof.simulators.ptx.program import Kind, Program, Step
+
+Handler = Callable[[Wave, Selection], None]
+
+
+def handlers(program: Program) -> list[Handler | None]:
+    """For each step the function that executes it; None where a step decides who runs."""
+    return [_handler(step, pc) for pc, step in enumerate(program.steps)]
+
+
+def _handler(step: Step, pc: int) -> Handler | None:
+    match step.kind:
+        case Kind.ARITHMETIC:
+            return _arithmetic(step)
+        case Kind.PACK:
+            return lambda wave, selection: _pack(wave, step, selection)
+        case Kind.UNPACK:
+            return lambda wave, selection: _unpack(wave, step, selection)
+        case Kind.LOAD:
+            return lambda wave, selection: access.load(wave, step, pc, selection)
+        case Kind.STORE:
+            return lambda wave, selection: access.store(wave, step, pc, selection)
+        case Kind.ATOMIC:
+            return lambda wave, selection: atomic.atomic(wave, step, pc, selection)
+        case Kind.ACTIVE_MASK:
+            return lambda wave, selection: collective.active_mask(wave, step, selection)
+        case Kind.FENCE:
+            return _fence
+        case Kind.NOTHING:
+            return _nothing
+    return None
+
+
+def _nothing(wave: Wave, selection: Selection) -> None:
+    """Hints: they change no value and order nothing."""
+
+
+def _fence(wave: Wave, selection: Selection) -> None:
+    """A fence publishes and learns."""
+    lanes = wave.ids(selection)
+    wave.order.release(lanes)
+    wave.order.acquire(lanes)
+
+
+def _arithmetic(step: Step) -> Handler:
+    operation = step.operation
+    assert operation is not None
+    compute, sources, narrow = operation.compute, step.sources, step.narrow
+    reads = tuple(zip(sources, narrow, strict=True))
+    writes = tuple(zip(step.destinations, step.sign_from, strict=True))
+    undefined_result = operation.undefined
+
+    def execute(wave: Wave, selection: Selection) -> None:
+        registers = wave.registers
+        values = [registers.read(slot, selection, bits) for slot, bits in reads]
+        results = compute(values)
+        undefined = registers.undefined(sources, selection, narrow)
+        masks: Sequence[Bits | None] = (None,) * len(writes)
+        if undefined is not None:
+            masks = undefined_result(values, undefined)
+        for (slot, sign), result, mask in zip(writes, results, masks, strict=True):
+            registers.write(slot, selection, result, mask, sign)
+
+    return execute
+
+
+def _pack(wave: Wave, step: Step, selection: Selection) -> None:
+    registers = wave.registers
+    values = [registers.read(s, selection, n) for s, n in zip(step.sources, step.narrow, strict=True)]
+    undefined = registers.undefined(step.sources, selection, step.narrow)
+    mask = None if undefined is None else _join(undefined, step.element_bits)
+    registers.write(step.destinations[0], selection, _join(values, step.element_bits), mask)
+
+
+def _join(elements: Sequence[Bits], bits: int) -> Bits:
+    word = elements[0]
+    for index, element in enumerate(elements[1:], start=1):
+        word = word | (element << np.uint64(index * bits))
+    return word
+
+
+def _unpack(wave: Wave, step: Step, selection: Selection) -> None:
+    registers = wave.registers
+    value = registers.read(step.sources[0], selection)
+    undefined = registers.undefined(step.sources, selection)
+    field = np.uint64((1 << step.element_bits) - 1)
+    for index, slot in enumerate(step.destinations):
+        shift = np.uint64(index * step.element_bits)
+        mask = None if undefined is None else (undefined[0] >> shift) & field
+        registers.write(slot, selection, (value >> shift) & field, mask)

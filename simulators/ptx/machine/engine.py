@@ -1,0 +1,129 @@
+"""The reference engine: executes a program's steps in numpy over the lanes of one wave.
+
+One turn runs a group of lanes from its program counter until it reaches the turn's stop, diverges, waits or exits. A
+step works on all lanes of the group at once: blocks in lock step cost one numpy call an instruction, whatever their
+number.
+"""
+
+import numpy as np
+
+from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine import block_barrier, meeting, stall
+from tileproof.simulators.ptx.machine.compute import handlers
+from tileproof.simulators.ptx.machine.memory import Lanes
+from tileproof.simulators.ptx.machine.registers import Selection, as_selection
+from tileproof.simulators.ptx.machine.schedule import Schedule, Turn
+from tileproof.simulators.ptx.machine.shadow import WARP_SHIFT
+from tileproof.simulators.ptx.machine.spin import SpinWatch
+from tileproof.simulators.ptx.machine.wave import Status, Wave
+from tileproof.simulators.ptx.program import NO_GUARD, Kind, Program, Step
+
+# A program counter behind every stop: the group no longer runs as one.
+_DONE = int(np.iinfo(np.int64).max)
+
+
+class StepBudgetExceeded(Refusal):
+    """A wave made more steps than it was given."""
+
+
+class Engine:
+    """Runs waves of one launch.
+
+    Args:
+        program: the kernel.
+        schedule: who runs next.
+        step_budget: steps of one wave, whatever number of lanes makes them together.
+    """
+
+    def __init__(self, program: Program, schedule: Schedule, step_budget: int) -> None:
+        self._steps = program.steps
+        self._handlers = handlers(program)
+        self._schedule = schedule
+        self._step_budget = step_budget
+
+    def run(self, wave: Wave) -> None:
+        """Run a wave until all lanes have exited or nobody can step.
+
+        Raises:
+            StepBudgetExceeded: the budget ran out.
+            NotModelled: the kernel did something that the device does not model.
+        """
+        left = self._step_budget
+        watch = SpinWatch(wave)
+        while (running := np.flatnonzero(wave.status == Status.RUNNING)).size:
+            turn = self._schedule.next_turn(wave.pc, running)
+            made = self._run_turn(wave, turn, left)
+            left -= made
+            if watch.stuck(turn.lanes, made):
+                stall.report_spin(wave)
+                return
+            if left <= 0:
+                raise StepBudgetExceeded(
+                    f"kernel {wave.program.name}: {self._step_budget} steps were not enough; "
+                    f"the last one is at {self._steps[turn.pc].where}",
+                    hint="an endless loop, or raise Device(step_budget=...)",
+                )
+        stall.report_stall(wave)
+
+    def _run_turn(self, wave: Wave, turn: Turn, left: int) -> int:
+        """Run a turn; how many steps it made."""
+        selection = as_selection(turn.lanes)
+        pc, most, made = turn.pc, min(turn.steps, left), 0
+        while pc < turn.stop and made < most:
+            made += 1
+            pc = self._step(wave, pc, selection)
+        wave.counters.thread_instructions += made * turn.lanes.size
+        if pc == _DONE or made < turn.steps:
+            self._schedule.progress()
+        if pc != _DONE:
+            wave.pc[selection] = pc
+        return made
+
+    def _step(self, wave: Wave, pc: int, selection: Selection) -> int:
+        """Execute one step; the next pc, or _DONE with every lane's pc written."""
+        step = self._steps[pc]
+        active = selection if step.guard == NO_GUARD else _guarded(wave, step, selection)
+        if active is None:
+            return pc + 1
+        handler = self._handlers[pc]
+        if handler is not None:
+            handler(wave, active)
+            return pc + 1
+        if step.kind is Kind.BRANCH and active is selection:
+            return step.target
+        wave.pc[selection] = pc + 1
+        match step.kind:
+            case Kind.BRANCH:
+                wave.pc[active] = step.target
+            case Kind.EXIT:
+                _exit(wave, active)
+            case Kind.BARRIER:
+                block_barrier.arrive(wave, step, pc, active)
+            case _:
+                if meeting.meet(wave, step, pc, active) and active is selection:
+                    return pc + 1
+        return _DONE
+
+
+def _guarded(wave: Wave, step: Step, selection: Selection) -> Selection | None:
+    """The lanes whose guard holds; None if there are none."""
+    holds = (wave.registers.read(step.guard, selection) != 0) != step.guard_negated
+    undefined = wave.registers.undefined((step.guard,), selection)
+    if undefined is not None:
+        what = "which way a branch goes" if step.kind is Kind.BRANCH else f"whether {step.opcode} executes"
+        lanes = wave.ids(selection)[undefined[0] != 0]
+        wave.report(FindingKind.UNINITIALISED, f"a value that nothing wrote decides {what}", step.where, lanes)
+    if holds.all():
+        return selection
+    if not holds.any():
+        return None
+    return as_selection(wave.ids(selection)[holds])
+
+
+def _exit(wave: Wave, leaving: Selection) -> None:
+    lanes: Lanes = wave.ids(leaving)
+    wave.changes += 1
+    wave.exit(lanes)
+    meeting.look_again(wave, np.unique(lanes >> WARP_SHIFT))
+    block_barrier.release(wave, wave.geometry.blocks_of(lanes))

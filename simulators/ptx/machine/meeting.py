@@ -1,0 +1,126 @@
+"""Where the lanes of a warp meet: collectives wait until every member that has not exited has come.
+
+All members must come to the same instruction with the same member mask; a lane that comes with another mask is not the
+one that is waited for (PTX ISA, "shfl.sync": "the same qualifiers and same membermask value").
+"""
+
+import numpy as np
+
+from tileproof.simulators.ptx.alu.operation import NotModelled
+from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine.collective import COLLECTIVES, lane_bits, present_bits
+from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
+from tileproof.simulators.ptx.machine.registers import Selection, as_selection
+from tileproof.simulators.ptx.machine.shadow import WARP, WARP_SHIFT
+from tileproof.simulators.ptx.machine.wave import Status, Wave
+from tileproof.simulators.ptx.program import Kind, Step
+
+
+def meet(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
+    """Lanes come to a collective; whether it is done, for exactly these lanes.
+
+    Lanes that must wait are left `AT_COLLECTIVE` at `pc`; lanes that waited for them go on behind it.
+    """
+    wave.changes += 1
+    members = wave.registers.read(step.sources[-1], active)
+    if _whole_warps(active) and (members == members[0]).all():
+        _perform(wave, step, members, active)
+        return True
+    wave.pc[active] = pc
+    wave.status[active] = Status.AT_COLLECTIVE
+    lanes = wave.ids(active)
+    arrived = _arrived(wave, pc, np.unique(lanes >> WARP_SHIFT))
+    members = wave.registers.read(step.sources[-1], arrived)
+    ready = arrived[_complete(wave, members, arrived)]
+    if not ready.size:
+        return False
+    _perform(wave, step, wave.registers.read(step.sources[-1], ready), as_selection(ready))
+    wave.status[ready] = Status.RUNNING
+    wave.pc[ready] = pc + 1
+    return np.array_equal(ready, lanes)
+
+
+def _whole_warps(selection: Selection) -> bool:
+    return isinstance(selection, slice) and selection.start % WARP == 0 and selection.stop % WARP == 0
+
+
+def _arrived(wave: Wave, pc: int, warps: Lanes) -> Lanes:
+    """The lanes of the warps that wait at `pc`."""
+    lanes = (warps[:, None] * WARP + np.arange(WARP)).reshape(-1)
+    arrived: Lanes = lanes[(wave.status[lanes] == Status.AT_COLLECTIVE) & (wave.pc[lanes] == pc)]
+    return arrived
+
+
+def _complete(wave: Wave, members: Bits, lanes: Lanes) -> Mask:
+    """Which lanes find all of their members that have not exited beside them, with the same member mask."""
+    ready = np.zeros(lanes.size, np.bool_)
+    for mask in np.unique(members):
+        same = members == mask
+        warps = lanes[same] >> WARP_SHIFT
+        here = present_bits(wave, lanes[same])[warps]
+        ready[same] = mask & wave.alive[warps] & ~here == 0
+    return ready
+
+
+def _perform(wave: Wave, step: Step, members: Bits, selection: Selection) -> None:
+    _check_members(wave, step, members, selection)
+    if step.kind is Kind.WARP_BARRIER:
+        _warp_barrier(wave, step, members, wave.ids(selection))
+    else:
+        COLLECTIVES[step.kind](wave, step, selection)
+
+
+def _check_members(wave: Wave, step: Step, members: Bits, selection: Selection) -> None:
+    """A mask that leaves out the lane that executes (undefined, PTX ISA on membermask), or that nothing wrote."""
+    lanes = wave.ids(selection)
+    undefined = wave.registers.undefined(step.sources[-1:], selection)
+    if undefined is not None:
+        message = f"a value that nothing wrote decides the member mask of {step.opcode}"
+        wave.report(FindingKind.UNINITIALISED, message, step.where, lanes[undefined[0] != 0])
+        return
+    outside = members & lane_bits(lanes) == 0
+    if outside.any():
+        message = f"{step.opcode} is executed by a thread that its member mask leaves out"
+        detail = f" (mask 0x{int(members[outside][0]):08x})"
+        wave.report(FindingKind.DIVERGENCE, message, step.where, lanes[outside], detail)
+
+
+def _warp_barrier(wave: Wave, step: Step, members: Bits, lanes: Lanes) -> None:
+    if (wave.alive[lanes >> WARP_SHIFT] & ~members).any():
+        raise NotModelled(
+            f"{step.opcode} at {step.where}: a member mask that leaves out threads of the warp is not modelled",
+            hint="its order belongs to a later version; use the full mask",
+        )
+    wave.order.warp_sync(np.unique(lanes >> WARP_SHIFT))
+
+
+def look_again(wave: Wave, warps: Lanes) -> None:
+    """Lanes of these warps that wait at a collective run it again: a lane that they waited for has exited."""
+    status = wave.status.reshape(-1, WARP)
+    rows = status[warps]
+    rows[rows == Status.AT_COLLECTIVE] = Status.RUNNING
+    status[warps] = rows
+
+
+def report_missing(wave: Wave, lanes: Lanes) -> None:
+    """Lanes that wait at collectives for ever.
+
+    Raises:
+        NotModelled: lanes of one warp wait at different instructions that may be meant to meet.
+    """
+    for pc in np.unique(wave.pc[lanes]):
+        here = lanes[wave.pc[lanes] == pc]
+        step = wave.program.steps[pc]
+        elsewhere = lanes[np.isin(lanes >> WARP_SHIFT, here >> WARP_SHIFT) & (wave.pc[lanes] != pc)]
+        if any(wave.program.steps[other].opcode == step.opcode for other in np.unique(wave.pc[elsewhere])):
+            raise NotModelled(
+                f"{step.opcode} at {step.where}: lanes of one warp come to it through different instructions",
+                hint="meeting of different instructions belongs to a later version",
+            )
+        members = wave.registers.read(step.sources[-1], here)
+        first = here[members == members[0]]
+        present = int(present_bits(wave, first[first >> WARP_SHIFT == first[0] >> WARP_SHIFT])[first[0] >> WARP_SHIFT])
+        others = " come with another mask" if (members != members[0]).any() else " never come"
+        detail = f" (member mask 0x{int(members[0]):08x}, present 0x{present:08x})"
+        message = f"{step.opcode} waits for threads of its member mask that{others}"
+        wave.report(FindingKind.DIVERGENCE, message, step.where, here, detail)

@@ -1,0 +1,180 @@
+"""Who runs next. A turn is a group of lanes at one instruction, and how far it may go.
+
+`Friendly` runs all resident warps in lock step, the rearmost instruction first, so that diverged lanes meet again at
+the first common instruction. `Adversarial` draws warps, diverged groups and numbers of steps by seed. Both are fair: a
+group that spins gives way.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+
+from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.machine.memory import Lanes
+from tileproof.simulators.ptx.machine.shadow import WARP_SHIFT
+
+# A group that ran this many steps while others could run gives way: a spin must not starve the thread it waits for
+# (forward progress of diverged threads: CUDA C++ Programming Guide, "Independent Thread Scheduling").
+PATIENCE_STEPS = 1024
+# Longest drawn turn of the adversarial schedule, in steps.
+LONGEST_TURN_STEPS = 64
+# Blocks that the adversarial schedule starts in random order, at most.
+SHUFFLED_BLOCKS = 1 << 16
+_NEVER = np.iinfo(np.int64).max
+
+
+class ScheduleName(StrEnum):
+    """Names of the schedules."""
+
+    FRIENDLY = "friendly"
+    ADVERSARIAL = "adversarial"
+
+    @classmethod
+    def parse(cls, name: str) -> "ScheduleName":
+        """The schedule of this name.
+
+        Raises:
+            Refusal: there is none.
+        """
+        try:
+            return cls(name)
+        except ValueError:
+            known = ", ".join(cls)
+            raise Refusal(f"unknown schedule {name!r}", hint=f"one of: {known}") from None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Lanes that run together from `pc` until they reach `stop` or have made `steps` steps."""
+
+    lanes: Lanes
+    pc: int
+    stop: int
+    steps: int
+
+
+class Schedule(Protocol):
+    """Everything that a GPU leaves open and somebody must choose."""
+
+    def waves(self, blocks: int, most: int) -> Iterator[Lanes]:
+        """Linear indices of the blocks that are resident together, at most `most` at a time, until all had a turn."""
+        ...
+
+    def next_turn(self, pc: Lanes, running: Lanes) -> Turn:
+        """A turn for some of the `running` lanes (at least one, ascending); `pc` is indexed by lane."""
+        ...
+
+    def progress(self) -> None:
+        """The last turn ended by itself, not because its steps were used up."""
+        ...
+
+    def lane_order(self, count: int) -> Lanes | None:
+        """The order in which the lanes of one atomic take turns; None for ascending."""
+        ...
+
+    def leader(self, members: int) -> int:
+        """The lane that `elect.sync` elects from a member mask: the same one each time (PTX ISA, "elect.sync")."""
+        ...
+
+
+class Friendly:
+    """Lock step, rearmost first; blocks and lanes in order."""
+
+    def __init__(self) -> None:
+        self._skip = 0
+
+    def waves(self, blocks: int, most: int) -> Iterator[Lanes]:
+        """See `Schedule.waves`."""
+        for start in range(0, blocks, most):
+            yield np.arange(start, min(start + most, blocks))
+
+    def next_turn(self, pc: Lanes, running: Lanes) -> Turn:
+        """See `Schedule.next_turn`."""
+        places = pc[running]
+        first = int(places.min())
+        if int(places.max()) == first:
+            self._skip = 0
+            return Turn(running, first, _NEVER, PATIENCE_STEPS)
+        distinct = np.unique(places)
+        chosen = self._skip % distinct.size
+        start = int(distinct[chosen])
+        stop = int(distinct[chosen + 1]) if chosen + 1 < distinct.size else _NEVER
+        self._skip += 1  # `progress` takes it back unless the turn ran out of patience
+        return Turn(running[places == start], start, stop, PATIENCE_STEPS)
+
+    def progress(self) -> None:
+        """See `Schedule.progress`: start again from the rearmost group."""
+        self._skip = 0
+
+    def lane_order(self, count: int) -> Lanes | None:
+        """See `Schedule.lane_order`."""
+        return None
+
+    def leader(self, members: int) -> int:
+        """See `Schedule.leader`: the lowest lane."""
+        return (members & -members).bit_length() - 1
+
+
+class Adversarial:
+    """Random interleaving of warps, diverged groups and blocks, from one seed.
+
+    A turn runs the lanes of one warp at one instruction alone, or with a drawn share of the other warps that stand
+    there; it may end where it would meet others. Lone turns give the wildest interleavings, shared ones the speed.
+    """
+
+    def __init__(self, seed: np.random.SeedSequence) -> None:
+        self._random = np.random.default_rng(seed)
+        self._leaders: dict[int, int] = {}
+
+    def waves(self, blocks: int, most: int) -> Iterator[Lanes]:
+        """See `Schedule.waves`."""
+        for start in range(0, blocks, SHUFFLED_BLOCKS):
+            order = start + self._random.permutation(min(SHUFFLED_BLOCKS, blocks - start))
+            while order.size:
+                count = int(self._random.integers(1, min(most, order.size) + 1))
+                yield order[:count]
+                order = order[count:]
+
+    def next_turn(self, pc: Lanes, running: Lanes) -> Turn:
+        """See `Schedule.next_turn`."""
+        draw = self._random
+        places = pc[running]
+        drawn_from = running
+        if draw.random() < _BY_PLACE:
+            drawn_from = running[places == draw.choice(np.unique(places))]
+        lane = int(drawn_from[draw.integers(drawn_from.size)])
+        here = running[places == pc[lane]]
+        warps = here >> WARP_SHIFT
+        own = warps == lane >> WARP_SHIFT
+        if draw.random() < _LONE_TURNS:
+            group = here[own]
+        else:
+            share = draw.random(int(warps[-1]) + 1) < draw.random()
+            group = here[own | share[warps]]
+        ahead = places[places > pc[lane]]
+        stop = int(ahead.min()) if ahead.size and draw.random() < _MEETINGS else _NEVER
+        return Turn(group, int(pc[lane]), stop, int(draw.integers(1, LONGEST_TURN_STEPS + 1)))
+
+    def progress(self) -> None:
+        """See `Schedule.progress`: nothing to remember."""
+
+    def lane_order(self, count: int) -> Lanes | None:
+        """See `Schedule.lane_order`."""
+        return self._random.permutation(count)
+
+    def leader(self, members: int) -> int:
+        """See `Schedule.leader`."""
+        if members not in self._leaders:
+            lanes = [lane for lane in range(32) if members >> lane & 1]
+            self._leaders[members] = int(self._random.choice(lanes))
+        return self._leaders[members]
+
+
+# Shares of adversarial turns: of one warp alone; that end where they meet others; that draw among the instructions
+# where lanes stand instead of among the lanes, so that one lane that many others wait for is not kept waiting.
+_LONE_TURNS = 0.25
+_MEETINGS = 0.75
+_BY_PLACE = 0.5

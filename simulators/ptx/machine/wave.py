@@ -1,0 +1,157 @@
+"""The blocks that are resident together: the whole machine state of one wave of a launch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from tileproof.simulators.ptx.findings import SHOWN_THREADS, Counters, FindingKind, Findings, Thread, Where
+from tileproof.simulators.ptx.layout import LOCAL_BASE, SHARED_BASE
+from tileproof.simulators.ptx.machine.geometry import Geometry
+from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
+from tileproof.simulators.ptx.machine.order import SharedOrder
+from tileproof.simulators.ptx.machine.registers import Registers, Selection
+from tileproof.simulators.ptx.machine.schedule import Schedule
+from tileproof.simulators.ptx.machine.shadow import WARP, WARP_SHIFT
+from tileproof.simulators.ptx.program import Program, StateSpace
+
+
+class Status(IntEnum):
+    """What a lane does."""
+
+    RUNNING = 0
+    AT_BARRIER = 1
+    AT_COLLECTIVE = 2
+    EXITED = 3
+
+
+@dataclass(frozen=True)
+class LaunchMemory:
+    """What all waves of a launch share.
+
+    Attributes:
+        global_memory: the device's allocations.
+        parameters: the parameter area.
+        constants: module constants.
+        global_addresses: constant slot to address, for module variables.
+    """
+
+    global_memory: GlobalMemory
+    parameters: Window
+    constants: Window
+    global_addresses: Mapping[int, int]
+
+
+class Wave:
+    """Registers, program counters, memories and order of the resident blocks.
+
+    Attributes:
+        pc: program counter of every lane.
+        status: what every lane does, a `Status`.
+        alive: for every warp the bits of its lanes that have not exited.
+        changes: grows with everything that one thread may wait for another to do.
+
+    Args:
+        program: the kernel.
+        geometry: grid, block and resident blocks.
+        memory: what outlives the wave.
+        schedule: who runs next.
+        findings: where to report.
+        counters: what to count.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        geometry: Geometry,
+        memory: LaunchMemory,
+        schedule: Schedule,
+        findings: Findings,
+        counters: Counters,
+    ) -> None:
+        self.program = program
+        self.geometry = geometry
+        self.schedule = schedule
+        self.counters = counters
+        self._findings = findings
+        lanes, blocks = geometry.lanes, geometry.resident.size
+        live = geometry.live()
+        self._every_id: Lanes = np.arange(lanes)
+        self.pc = np.zeros(lanes, np.int64)
+        self.status = np.full(lanes, Status.EXITED, np.int8)
+        self.status[live] = Status.RUNNING
+        self.alive: Bits = _warp_words(self.status != Status.EXITED)
+        self.changes = 0
+        self.registers = Registers(program.slot_bits, live, lanes)
+        self._fill(memory.global_addresses)
+        shared = Window("shared", SHARED_BASE, geometry.total_shared_bytes, blocks, defined=False)
+        local = Window("local", LOCAL_BASE, program.local_bytes, lanes, defined=False)
+        self.spaces: dict[StateSpace, Space] = {
+            StateSpace.GLOBAL: memory.global_memory,
+            StateSpace.SHARED: shared.owned_by(geometry.lanes_per_block),
+            StateSpace.LOCAL: local.owned_by(1),
+            StateSpace.PARAM: memory.parameters,
+            StateSpace.CONST: memory.constants,
+        }
+        self.order = SharedOrder(shared.stride * blocks, program.shared_granule, blocks, geometry.warps_per_block)
+
+    def _fill(self, global_addresses: Mapping[int, int]) -> None:
+        for slot, bits in self.program.constants.items():
+            self.registers.fill(slot, global_addresses.get(slot, bits))
+        for slot, name in self.program.specials.items():
+            self.registers.fill(slot, self.geometry.special(name))
+
+    def exit(self, lanes: Lanes) -> None:
+        """The lanes end."""
+        self.status[lanes] = Status.EXITED
+        warps = np.unique(lanes >> WARP_SHIFT)
+        self.alive[warps] = _warp_words(self.status.reshape(-1, WARP)[warps].reshape(-1) != Status.EXITED)
+
+    def ids(self, selection: Selection) -> Lanes:
+        """Lane numbers of a selection, ascending."""
+        return self._every_id[selection] if isinstance(selection, slice) else selection
+
+    def lane_order(self, count: int) -> Lanes | None:
+        """The order in which `count` lanes of one atomic take turns; None for ascending."""
+        return self.schedule.lane_order(count)
+
+    def report(self, kind: FindingKind, message: str, where: Where, lanes: Lanes, detail: str = "") -> None:
+        """Record a finding that `lanes` hit."""
+        self._findings.add(kind, message, where, self._threads(lanes), count=lanes.size, detail=detail)
+
+    def report_race(
+        self, message: str, where: Where, lanes: Lanes, detail: str, earlier: Where, other_lane: int
+    ) -> None:
+        """Record that `lanes` race with an access at `earlier`; two lines race once, whichever comes first."""
+        first, *rest = self._threads(lanes)
+        threads = [first, self.geometry.thread(other_lane), *rest]
+        pair = frozenset((where.source, earlier.source))
+        self._findings.add(FindingKind.RACE, message, where, threads, count=lanes.size, detail=detail, cause=pair)
+
+    def _threads(self, lanes: Lanes) -> list[Thread]:
+        return [self.geometry.thread(int(lane)) for lane in lanes[:SHOWN_THREADS]]
+
+    def note(self, message: str, where: Where, count: int) -> None:
+        """Record something quieter."""
+        self._findings.note(message, where, count)
+
+    def count_read(self, space: StateSpace, nbytes: int) -> None:
+        """Count bytes loaded."""
+        if space is StateSpace.GLOBAL:
+            self.counters.global_bytes_read += nbytes
+        elif space is StateSpace.SHARED:
+            self.counters.shared_bytes_read += nbytes
+
+    def count_written(self, space: StateSpace, nbytes: int, *, changed: bool = True) -> None:
+        """Count bytes stored: a change that others may wait for, unless it is known to be none."""
+        self.changes += changed
+        if space is StateSpace.GLOBAL:
+            self.counters.global_bytes_written += nbytes
+        elif space is StateSpace.SHARED:
+            self.counters.shared_bytes_written += nbytes
+
+
+def _warp_words(flags: Mask) -> Bits:
+    words: Bits = (flags.reshape(-1, WARP) << np.arange(WARP, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
+    return words

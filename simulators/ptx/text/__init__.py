@@ -1,0 +1,1 @@
+"""PTX text to records: tokens, scopes, declarations, instructions. Structure only, no meaning."""
