@@ -12,6 +12,7 @@ definitions; `define` runs the definitions themselves and gives the same bits.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -73,8 +74,7 @@ def multiply_add(
     Raises:
         Refusal: the instruction, the architecture, the assembler or an operand is outside what is modelled.
     """
-    parsed = parse_instruction(instruction)
-    known = find_unit(parsed, arch, assembler)
+    parsed, known = _resolve(instruction, arch, assembler)
     operands = check_operands(parsed, a, b, c, scale_a, scale_b)
     return values_of(parsed, run_unit(known.unit, parsed, operands), operands.shape)
 
@@ -91,8 +91,7 @@ def define(
     scale_b: npt.ArrayLike | None = None,
 ) -> npt.NDArray[Any]:
     """`multiply_add` by the definitions in Python integers, with no compiled code: what the twins answer to."""
-    parsed = parse_instruction(instruction)
-    known = find_unit(parsed, arch, assembler)
+    parsed, known = _resolve(instruction, arch, assembler)
     operands = check_operands(parsed, a, b, c, scale_a, scale_b)
     return values_of(parsed, define_tiles(known.unit, parsed, operands), operands.shape)
 
@@ -103,7 +102,14 @@ def describe(instruction: str, *, arch: str = "sm_90", assembler: str = "12.8") 
     Raises:
         Refusal: it is outside what is modelled.
     """
-    return find_unit(parse_instruction(instruction), arch, assembler)
+    return _resolve(instruction, arch, assembler)[1]
+
+
+@lru_cache(maxsize=1024)
+def _resolve(name: str, arch: str, assembler: str) -> tuple[Instruction, KnownUnit]:
+    """The parsed instruction and its unit."""
+    instruction = parse_instruction(name)
+    return instruction, find_unit(instruction, arch, assembler)
 
 
 def run_unit(unit: Unit, instruction: Instruction, operands: MatrixOperands) -> Codes:
