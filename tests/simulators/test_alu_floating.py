@@ -185,11 +185,13 @@ def fma_traps(kind: str) -> list[tuple[int, ...]]:
     return cases
 
 
-@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
-@pytest.mark.parametrize("kind", FORMATS)
+FMA_FORMS = [
+    (kind, mode) for kind in FORMATS for mode in ("rn", "rz", "rm", "rp") if mode == "rn" or kind in ("f32", "f64")
+]
+
+
+@pytest.mark.parametrize(("kind", "mode"), FMA_FORMS)
 def test_fma_survives_double_rounding_traps(kind: str, mode: str) -> None:
-    if mode != "rn" and kind in ("f16", "bf16"):
-        pytest.skip("no such form")
     cases = fma_traps(kind)
     assert disagreements(run(f"fma.{mode}.{kind}", *columns(cases)), cases, "fma", kind, mode) == []
 
