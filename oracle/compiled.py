@@ -2,6 +2,9 @@
 
 Numba keeps the cache beside the source, or where NUMBA_CACHE_DIR says, or below the user's cache directory when the
 package is installed read-only. Where none of these can be written, a function is compiled anew in each process.
+
+NOTE: the cache watches the file of the compiled function and no other. Helpers and constants that a compiled function
+uses stand in its own file.
 """
 
 from collections.abc import Callable

@@ -16,8 +16,9 @@ from tileproof.oracle.mfma import DOT_BITS, DROPPED_BELOW, SUM_BITS, TERM_BITS, 
 from tileproof.oracle.number import Kind
 from tileproof.oracle.rounding import Overflow, Rounding
 from tileproof.oracle.term import Term
-from tileproof.oracle.term_array import INFINITE, NAN, ZERO, split_terms
+from tileproof.oracle.term_array import split_terms
 from tileproof.oracle.unit import ExactSum, FlooredSum, FlushedPairs
+from tileproof.oracle.unit_kernels import INFINITE, NAN, ZERO
 
 Integers = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint32]

@@ -1,13 +1,6 @@
 """The array twin of `term`: the terms of all codes of a type, as tables of significands and exponents.
 
-Kinds are told by the exponent, so that the largest exponent of a group tells whether anything in it is not finite. A
-product's exponent is a sum of two, hence the distances: whatever a zero, an infinity or a NaN meets, it stays apart.
-
-    kind        significand    exponent
-    finite      signed         as `term`, within ±2,000
-    zero        0              ZERO
-    infinity    ±1             INFINITE
-    NaN         0              NAN
+Significand and exponent are as `unit_kernels` has them, zeros, infinities and NaN included.
 """
 
 from dataclasses import dataclass
@@ -20,13 +13,8 @@ import numpy.typing as npt
 from tileproof.oracle.convert_array import split_codes
 from tileproof.oracle.format_record import FormatRecord
 from tileproof.oracle.operand import OperandType
+from tileproof.oracle.unit_kernels import INFINITE, NAN, ZERO
 from tileproof.oracle.unpacked import F16, unpacked_codes
-
-ZERO = -(1 << 13)
-INFINITE = 1 << 15
-NAN = 1 << 17
-#: A sum of two exponents above this has an infinity or a NaN in it.
-SPECIAL = 1 << 14
 
 
 @dataclass(frozen=True)
