@@ -205,6 +205,28 @@ def test_lanes_that_exit_while_others_wait_for_them_let_these_go(schedule: str, 
 
 
 @on_right_schedules
+def test_a_group_of_half_of_each_warp_meets_the_other_halves_one_by_one(schedule: str, seed: int) -> None:
+    # Threads 32 to 47 wait first; 0 to 15 and 48 to 63 come as one group, which makes the second warp whole only.
+    body = """
+        setp.lt.u32 %p2, %r1, 16;
+        setp.lt.u32 %p3, %r0, 32;
+        xor.pred %p4, %p2, %p3;
+        @!%p4 bra SECOND;
+        @%p3 bra THIRD;
+    MEET:
+        shfl.sync.bfly.b32 %r3, %r2, 16, 31, -1;
+        add.u32 %r3, %r3, 1;
+        bra END;
+    SECOND:
+        bra MEET;
+    THIRD:
+        bra MEET;"""
+    findings, out = launch(body, X, schedule, seed)
+    assert findings == []
+    np.testing.assert_array_equal(out, X[np.arange(64) ^ 16] + np.uint32(1))
+
+
+@on_right_schedules
 def test_lanes_wait_at_a_collective_for_lanes_with_longer_work(schedule: str, seed: int) -> None:
     body = """
     L:  setp.eq.u32 %p2, %r4, 0;

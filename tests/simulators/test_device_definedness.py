@@ -7,8 +7,8 @@ from tileproof.simulators.ptx.device import Device
 from tileproof.simulators.ptx.findings import Finding, FindingKind
 
 ADVERSARIAL = [("adversarial", seed) for seed in range(50)]
-on_right_schedules = pytest.mark.parametrize(("schedule", "seed"), [("friendly", 0), *ADVERSARIAL])
-on_wrong_schedules = pytest.mark.parametrize(("schedule", "seed"), [("friendly", 0), *ADVERSARIAL[:20]])
+on_many_schedules = pytest.mark.parametrize(("schedule", "seed"), [("friendly", 0), *ADVERSARIAL])
+on_schedules = pytest.mark.parametrize(("schedule", "seed"), [("friendly", 0), *ADVERSARIAL[:20]])
 
 
 def launch(body: str, schedule: str = "friendly", seed: int = 0, *, threads: int = 64) -> list[Finding]:
@@ -211,7 +211,7 @@ PAIRS = {
 }
 
 
-@on_wrong_schedules
+@on_schedules
 @pytest.mark.parametrize("name", PAIRS)
 def test_what_nothing_wrote_is_found_where_it_decides(name: str, schedule: str, seed: int) -> None:
     wrong, _, said = PAIRS[name]
@@ -220,13 +220,13 @@ def test_what_nothing_wrote_is_found_where_it_decides(name: str, schedule: str, 
     assert said in findings[0].message
 
 
-@on_right_schedules
+@on_schedules
 @pytest.mark.parametrize("name", PAIRS)
 def test_undefined_bits_that_decide_nothing_are_silent(name: str, schedule: str, seed: int) -> None:
     assert launch(PAIRS[name][1], schedule, seed) == []
 
 
-@on_right_schedules
+@on_many_schedules
 def test_undefined_values_that_are_only_carried_around_are_silent(schedule: str, seed: int) -> None:
     body = """
         ld.global.u32 %r2, [%d6];

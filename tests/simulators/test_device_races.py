@@ -8,8 +8,8 @@ from tileproof.simulators.ptx.device import Device
 from tileproof.simulators.ptx.findings import FindingKind, Report
 
 ADVERSARIAL = [("adversarial", seed) for seed in range(50)]
-on_right_schedules = pytest.mark.parametrize(("schedule", "seed"), [("friendly", 0), *ADVERSARIAL])
-on_wrong_schedules = pytest.mark.parametrize(("schedule", "seed"), [("friendly", 0), *ADVERSARIAL[:20]])
+on_many_schedules = pytest.mark.parametrize(("schedule", "seed"), [("friendly", 0), *ADVERSARIAL])
+on_schedules = pytest.mark.parametrize(("schedule", "seed"), [("friendly", 0), *ADVERSARIAL[:20]])
 
 
 def launch(body: str, schedule: str = "friendly", seed: int = 0, *, threads: int = 64, blocks: int = 1) -> Report:
@@ -98,7 +98,7 @@ CROSS_WARP = {
 }
 
 
-@on_wrong_schedules
+@on_schedules
 @pytest.mark.parametrize("name", CROSS_WARP)
 def test_a_missing_syncthreads_is_one_race_with_its_two_lines(name: str, schedule: str, seed: int) -> None:
     body, said = CROSS_WARP[name]
@@ -111,7 +111,7 @@ def test_a_missing_syncthreads_is_one_race_with_its_two_lines(name: str, schedul
     assert len(report.findings[0].threads) >= 2
 
 
-@on_right_schedules
+@on_many_schedules
 @pytest.mark.parametrize("name", CROSS_WARP)
 def test_the_same_kernels_with_their_barrier_are_silent(name: str, schedule: str, seed: int) -> None:
     report = launch(CROSS_WARP[name][0].replace("ORDER", BARRIER), schedule, seed)
@@ -122,7 +122,7 @@ def test_the_same_kernels_with_their_barrier_are_silent(name: str, schedule: str
 SAME_WARP = "st.shared.u32 [%r1], %r0; ORDER ld.shared.u32 %r4, [%r2];"
 
 
-@on_wrong_schedules
+@on_schedules
 @pytest.mark.parametrize("order", ["", "shfl.sync.idx.b32 %r5, %r0, 0, 31, -1;", "vote.sync.any.pred %p1, %p0, -1;"])
 def test_within_a_warp_only_syncwarp_orders(order: str, schedule: str, seed: int) -> None:
     report = launch(SAME_WARP.replace("ORDER", order), schedule, seed, threads=32)
@@ -130,21 +130,21 @@ def test_within_a_warp_only_syncwarp_orders(order: str, schedule: str, seed: int
     assert "of the same warp; __syncwarp() is missing" in report.findings[0].message
 
 
-@on_right_schedules
+@on_many_schedules
 @pytest.mark.parametrize("threads", [32, 17])
 def test_syncwarp_orders_the_lanes_of_a_warp(threads: int, schedule: str, seed: int) -> None:
     order = "bar.warp.sync -1;"
     assert launch(SAME_WARP.replace("ORDER", order), schedule, seed, threads=threads).findings == []
 
 
-@on_wrong_schedules
+@on_schedules
 def test_syncwarp_does_not_order_two_warps(schedule: str, seed: int) -> None:
     report = launch(SAME_WARP.replace("ORDER", "bar.warp.sync -1;"), schedule, seed)
     assert [f.kind for f in report.findings] == [FindingKind.RACE]
     assert "of another warp; __syncthreads() is missing" in report.findings[0].message
 
 
-@on_right_schedules
+@on_schedules
 @pytest.mark.parametrize(
     "body",
     [
@@ -186,19 +186,19 @@ LOOP:
 """
 
 
-@on_wrong_schedules
+@on_schedules
 def test_the_second_barrier_of_a_loop_is_needed(schedule: str, seed: int) -> None:
     report = launch(LOOP.replace("SECOND", ""), schedule, seed)
     assert [f.kind for f in report.findings] == [FindingKind.RACE]
     assert report.findings[0].count > 1
 
 
-@on_right_schedules
+@on_many_schedules
 def test_a_loop_with_both_barriers_is_silent(schedule: str, seed: int) -> None:
     assert launch(LOOP.replace("SECOND", "bar.sync 0;"), schedule, seed, threads=96, blocks=3).findings == []
 
 
-@on_right_schedules
+@on_many_schedules
 def test_blocks_do_not_race_in_their_own_shared_memory(schedule: str, seed: int) -> None:
     assert launch("@%p0 st.shared.u32 [s], %r0;", schedule, seed, blocks=7).findings == []
 
@@ -218,14 +218,14 @@ def test_two_earlier_writes_are_two_causes() -> None:
     assert len({message.split(" at PTX line ")[1] for message in messages}) == 2
 
 
-@on_wrong_schedules
+@on_schedules
 def test_different_values_by_one_store_race(schedule: str, seed: int) -> None:
     report = launch("st.shared.u32 [s], %r0;", schedule, seed, threads=32)
     assert [(f.kind, f.count) for f in report.findings] == [(FindingKind.RACE, 32)]
     assert "threads write different values to one address by one st.shared.u32" in report.findings[0].message
 
 
-@on_wrong_schedules
+@on_schedules
 @pytest.mark.parametrize("threads", [32, 96])
 def test_equal_values_are_a_note_on_every_schedule(threads: int, schedule: str, seed: int) -> None:
     report = launch("st.shared.u32 [s], 7;", schedule, seed, threads=threads)
@@ -262,20 +262,20 @@ DONE:
 """
 
 
-@on_wrong_schedules
+@on_schedules
 def test_data_behind_a_flag_without_fences_races(schedule: str, seed: int) -> None:
     report = launch(FLAG.replace("FENCE", ""), schedule, seed)
     assert [f.kind for f in report.findings] == [FindingKind.RACE]
 
 
-@on_wrong_schedules
+@on_schedules
 @pytest.mark.parametrize("fence", ["membar.cta;", "fence.acq_rel.cta;", "fence.sc.gpu;"])
 def test_data_behind_a_flag_with_fences_is_refused_not_called_a_race(fence: str, schedule: str, seed: int) -> None:
     with pytest.raises(NotModelled, match="hangs on fences and flags"):
         launch(FLAG.replace("FENCE", fence), schedule, seed)
 
 
-@on_wrong_schedules
+@on_schedules
 def test_release_and_acquire_forms_are_refused_the_same_way(schedule: str, seed: int) -> None:
     body = FLAG.replace("FENCE", "").replace(
         "st.volatile.shared.u32 [s+512], 1", "st.release.cta.shared.u32 [s+512], 1"
@@ -284,13 +284,13 @@ def test_release_and_acquire_forms_are_refused_the_same_way(schedule: str, seed:
         launch(body.replace("ld.volatile", "ld.acquire.cta"), schedule, seed)
 
 
-@on_wrong_schedules
+@on_schedules
 def test_fences_before_a_barrier_do_not_hide_a_race_behind_it(schedule: str, seed: int) -> None:
     report = launch("membar.gl; bar.sync 0; " + CROSS_WARP["read after write"][0].replace("ORDER", ""), schedule, seed)
     assert [f.kind for f in report.findings] == [FindingKind.RACE]
 
 
-@on_wrong_schedules
+@on_schedules
 def test_a_race_among_32_warps_in_all_of_the_shared_memory_is_found(schedule: str, seed: int) -> None:
     body = "add.u32 %r5, %r0, %r9; xor.b32 %r6, %r5, 1023; st.shared.u8 [%r5], %r0; ld.shared.u8 %r4, [%r6];"
     report = launch(body, schedule, seed, threads=1024)
