@@ -222,8 +222,8 @@ def fused_tiles(
             whether the accumulator is float16; bits that a float32 keeps; EARLY, LATE_CHAIN or LATE_HALVES.
     """
     rows, columns, depth, group, blocks = extents
-    left, bits, least, nearest, kept_bits, mode = parameters
-    half = nearest != 0
+    left, bits, least, to_float16, kept_bits, mode = parameters
+    half = to_float16 != 0
     a_significand, a_exponent = np.empty(rows * depth, np.int64), np.empty(rows * depth, np.int64)
     b_significand, b_exponent = np.empty(columns * depth, np.int64), np.empty(columns * depth, np.int64)
     for tile in range(np.uint64(len(index))):
