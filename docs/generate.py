@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tileproof.oracle.formats import nan_table
 from tileproof.simulators.ptx import support
+from tileproof.simulators.ptx.machine import matrix
 
 HERE = Path(__file__).parent
 
@@ -30,13 +31,31 @@ Loads and stores of all scalar types and vectors in global, shared, local, const
 space, with the cache operators and eviction hints, which change no value; `atom` and `red` of 32- and 64-bit
 types; `bar.sync` of a whole block; `bar.warp.sync` of a whole warp; shuffles, votes, `match`, `redux`, `elect`.
 
+## Matrix instructions
+
+`mma` and `wgmma` compute with the matrix unit of the device's architecture (`oracle/matrix_unit.py`), where 8-bit
+`mma` on sm_90 and sm_100 is what ptxas {matrix.ASSEMBLER} makes of it. Modelled: every shape and type that
+`oracle/nvidia_units.py` has for the architecture and whose fragments `oracle/fragments.py` has: `mma` with f16, bf16,
+tf32, e4m3, e5m2 and their mixtures, s8, u8 and f64 operands, and `.kind::f8f6f4`; `wgmma` with A in registers or shared
+memory, all swizzles, `scale-d`, `imm-scale` and transposes. `ldmatrix` and `stmatrix`: m8n8 `.b16`, x1 to x4, `.trans`,
+and the m16n16 and m16n8 `.b8` forms; `movmatrix`. Refused: sparse and block-scaled forms, s4, u4 and b1 operands,
+f16 m8n8k4, `ldmatrix` that unpacks 6- and 4-bit elements.
+
+Checked: all lanes of the warp (of the four warps of a warpgroup for `wgmma`) come and none has exited; rows are
+aligned to 16 bytes and lie in shared memory; an undefined bit in a row of A, a column of B or an accumulator makes
+the results undefined that depend on it; the order of `ldmatrix` and `stmatrix`, each row as an access by all lanes of
+the warp; the operands of `wgmma` against earlier writes, as reads by all lanes at issue. **Not yet checked: the order
+of `wgmma`.** Its results are in their registers when it is issued; `wgmma.fence`, `commit_group` and `wait_group` are
+accepted, and a missing one, accumulators touched in flight, shared memory overwritten while it is read, or a missing
+proxy fence has no finding.
+
 ## What is checked
 
 Bounds, alignment and lifetime of every access; bits that nothing wrote, carried through arithmetic, memory and
 shuffles until they decide an address, a branch or an output; order of shared-memory accesses by barriers;
 threads that a collective waits for in vain; deadlock. Not yet: order in global memory and through fences,
-asynchronous copies and mbarriers, clusters, matrix instructions, calls of device functions, approximate
-functions. They are refused, or, for fences and the order of global memory, accepted without a check.
+the order of `wgmma`, asynchronous copies and mbarriers, clusters, calls of device functions, approximate
+functions. They are refused, or, for fences, `wgmma` and the order of global memory, accepted without a check.
 """
 
 

@@ -22,6 +22,7 @@ from tileproof.simulators.ptx.decoding.decode import decode_entry
 from tileproof.simulators.ptx.findings import Index3, Report
 from tileproof.simulators.ptx.launch import LaunchShape, launch
 from tileproof.simulators.ptx.limits import Limits
+from tileproof.simulators.ptx.machine.matrix import check_units
 from tileproof.simulators.ptx.machine.memory import GlobalMemory
 from tileproof.simulators.ptx.machine.schedule import Adversarial, Friendly, Schedule, ScheduleName
 from tileproof.simulators.ptx.program import Program
@@ -170,6 +171,7 @@ class Device:
         variables = self._place_globals(module)
         functions: dict[str, Function] = {}
         for name, program in programs.items():
+            check_units(program, self.arch)
             addresses = {slot: variables[v.name] + offset for slot, (v, offset) in program.globals_used.items()}
             functions[name] = Function(self, program, addresses)
         return functions

@@ -66,7 +66,7 @@ def launch(
     for resident in schedule.waves(blocks, _most_blocks(program, shape, total_shared)):
         blocks -= resident.size
         geometry = Geometry(shape.grid, shape.block, resident, shape.shared_bytes, total_shared, blocks)
-        engine.run(Wave(program, geometry, memory, schedule, findings, counters))
+        engine.run(Wave(program, geometry, memory, schedule, findings, counters, limits.arch))
     return findings.report(counters)
 
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
+from tileproof.oracle.fragment_map import FragmentMap
 from tileproof.simulators.ptx.alu.operation import Operation
 from tileproof.simulators.ptx.findings import Where
+from tileproof.simulators.ptx.matrix_form import Product
 from tileproof.simulators.ptx.text.syntax import Parameter, Variable
 
 SINK = -1
@@ -35,12 +37,24 @@ class Kind(Enum):
     REDUCE = "reduce"
     ELECT = "elect"
     ACTIVE_MASK = "active mask"
+    MATRIX_LOAD = "matrix load"
+    MATRIX_STORE = "matrix store"
+    MATRIX_TRANSPOSE = "matrix transpose"
+    MMA = "mma"
+    WGMMA = "wgmma"
+    WGMMA_ORDER = "wgmma order"
     BARRIER = "barrier"
     WARP_BARRIER = "warp barrier"
     BRANCH = "branch"
     EXIT = "exit"
     FENCE = "fence"
     NOTHING = "nothing"
+
+
+#: Collectives of whole warps, which name no members: of the instructions `.sync.aligned`.
+MATRIX_KINDS = frozenset(
+    {Kind.MATRIX_LOAD, Kind.MATRIX_STORE, Kind.MATRIX_TRANSPOSE, Kind.MMA, Kind.WGMMA, Kind.WGMMA_ORDER}
+)
 
 
 class StateSpace(Enum):
@@ -124,7 +138,7 @@ class Step:
         guard_negated: execute where the predicate is false.
         target: step index of a branch.
         operation: for ARITHMETIC, and the combining step of ATOMIC.
-        access: for LOAD, STORE, ATOMIC.
+        access: for LOAD, STORE, ATOMIC, MATRIX_LOAD, MATRIX_STORE, WGMMA: of the last three, one row of 16 bytes.
         mode: for SHUFFLE, VOTE, MATCH, REDUCE and a reducing BARRIER.
         negated: the predicate source of VOTE or BARRIER is read inverted.
         signed: REDUCE compares signed numbers.
@@ -132,6 +146,8 @@ class Step:
         element_bits: for PACK and UNPACK.
         narrow: for each source, the operand type's bits where the register is wider, else 0.
         sign_from: for each destination, the bits to sign-extend from where a signed result goes to a wider register.
+        transfer: for MATRIX_LOAD and MATRIX_STORE, who holds what.
+        product: for MMA and WGMMA.
     """
 
     kind: Kind
@@ -151,10 +167,12 @@ class Step:
     element_bits: int = 0
     narrow: tuple[int, ...] = ()
     sign_from: tuple[int, ...] = ()
+    transfer: FragmentMap | None = None
+    product: Product | None = None
 
     @cached_property
     def access_bytes(self) -> int:
-        """Bytes that one lane of a LOAD, STORE or ATOMIC touches."""
+        """Bytes that one lane of a LOAD, STORE or ATOMIC touches, or one row of a matrix."""
         assert self.access is not None
         count = {Kind.LOAD: len(self.destinations), Kind.STORE: len(self.sources) - 1}.get(self.kind, 1)
         return self.access.size * count
@@ -197,6 +215,11 @@ class Program:
     globals_used: Mapping[int, tuple[Variable, int]]
     thread_limit: tuple[int, int, int] | None
     thread_exact: bool
+
+    @cached_property
+    def has_warpgroups(self) -> bool:
+        """Whether warps meet in groups of four."""
+        return any(step.kind is Kind.WGMMA for step in self.steps)
 
     @cached_property
     def shared_granule(self) -> int:

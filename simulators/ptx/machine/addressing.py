@@ -12,6 +12,7 @@ from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Access, StateSpace, Step
 
 _VERBS = {"ld": "reads", "ldu": "reads", "st": "writes", "atom": "updates", "red": "updates"}
+_VERBS |= {"ldmatrix": "reads", "stmatrix": "writes", "wgmma": "reads"}
 _GENERIC_WINDOWS = (
     (StateSpace.SHARED, SHARED_WINDOW),
     (StateSpace.LOCAL, LOCAL_WINDOW),

@@ -1,19 +1,23 @@
 """Where the lanes of a warp meet: collectives wait until every member that has not exited has come.
 
 All members must come to the same instruction with the same member mask; a lane that comes with another mask is not the
-one that is waited for (PTX ISA, "shfl.sync": "the same qualifiers and same membermask value").
+one that is waited for (PTX ISA, "shfl.sync": "the same qualifiers and same membermask value"). Matrix instructions have
+no member mask: all lanes of the warp, and for `wgmma` of the four warps of a warpgroup, must come, and none may have
+exited.
 """
 
 import numpy as np
 
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine import warpgroup
 from tileproof.simulators.ptx.machine.collective import COLLECTIVES, lane_bits, present_bits
+from tileproof.simulators.ptx.machine.matrix import MATRIX_HANDLERS
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
 from tileproof.simulators.ptx.machine.registers import Selection, as_selection
-from tileproof.simulators.ptx.machine.shadow import WARP, WARP_SHIFT
+from tileproof.simulators.ptx.machine.shadow import ALL_LANES, WARP, WARP_SHIFT
 from tileproof.simulators.ptx.machine.wave import Status, Wave
-from tileproof.simulators.ptx.program import Kind, Step
+from tileproof.simulators.ptx.program import MATRIX_KINDS, Kind, Step
 
 
 def meet(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
@@ -23,25 +27,32 @@ def meet(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
     """
     wave.changes += 1
     members = wave.registers.read(step.sources[-1], active)
-    if _whole_warps(active) and (members == members[0]).all():
-        _perform(wave, step, members, active)
+    together = warpgroup.LANES if step.kind is Kind.WGMMA else WARP
+    if _whole(wave, active, together) and (members == members[0]).all():
+        _perform(wave, step, pc, members, active)
         return True
     wave.pc[active] = pc
     wave.status[active] = Status.AT_COLLECTIVE
     lanes = wave.ids(active)
-    arrived = _arrived(wave, pc, np.unique(lanes >> WARP_SHIFT))
+    warps = np.unique(lanes >> WARP_SHIFT)
+    arrived = _arrived(wave, pc, warpgroup.peers(wave, warps) if step.kind is Kind.WGMMA else warps)
     members = wave.registers.read(step.sources[-1], arrived)
     ready = arrived[_complete(wave, members, arrived)]
+    if step.kind is Kind.WGMMA:
+        ready = ready[warpgroup.complete(wave, ready)]
     if not ready.size:
         return False
-    _perform(wave, step, wave.registers.read(step.sources[-1], ready), as_selection(ready))
+    _perform(wave, step, pc, wave.registers.read(step.sources[-1], ready), as_selection(ready))
     wave.status[ready] = Status.RUNNING
     wave.pc[ready] = pc + 1
     return np.array_equal(ready, lanes)
 
 
-def _whole_warps(selection: Selection) -> bool:
-    return isinstance(selection, slice) and selection.start % WARP == 0 and selection.stop % WARP == 0
+def _whole(wave: Wave, selection: Selection, together: int) -> bool:
+    """Whether the lanes are neighbours that fill warps, or warpgroups."""
+    if not isinstance(selection, slice) or wave.geometry.lanes_per_block % together:
+        return False
+    return bool(selection.start % together == 0 and selection.stop % together == 0)
 
 
 def _arrived(wave: Wave, pc: int, warps: Lanes) -> Lanes:
@@ -62,12 +73,34 @@ def _complete(wave: Wave, members: Bits, lanes: Lanes) -> Mask:
     return ready
 
 
-def _perform(wave: Wave, step: Step, members: Bits, selection: Selection) -> None:
+def _perform(wave: Wave, step: Step, pc: int, members: Bits, selection: Selection) -> None:
+    if step.kind in MATRIX_KINDS:
+        _perform_matrix(wave, step, pc, selection)
+        return
     _check_members(wave, step, members, selection)
     if step.kind is Kind.WARP_BARRIER:
         _warp_barrier(wave, step, members, wave.ids(selection))
     else:
         COLLECTIVES[step.kind](wave, step, selection)
+
+
+def _perform_matrix(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
+    """A matrix instruction of lanes of which some have exited is undefined: its results are zero after the finding."""
+    lanes = wave.ids(selection)
+    full = present_bits(wave, lanes) == ALL_LANES
+    if step.kind is Kind.WGMMA:
+        full = warpgroup.full(wave, full)
+    whole = full[lanes >> WARP_SHIFT]
+    if not whole.all():
+        who = "the warpgroup" if step.kind is Kind.WGMMA else "the warp"
+        message = f"{step.opcode} is executed without threads of {who} that have exited or do not exist"
+        wave.report(FindingKind.DIVERGENCE, message, step.where, lanes[~whole])
+        for slot in step.destinations:
+            wave.registers.write(slot, lanes[~whole], np.zeros(int((~whole).sum()), np.uint64), None)
+        if not whole.any():
+            return
+        selection = as_selection(lanes[whole])
+    MATRIX_HANDLERS[step.kind](wave, step, pc, selection)
 
 
 def _check_members(wave: Wave, step: Step, members: Bits, selection: Selection) -> None:
@@ -96,6 +129,8 @@ def _warp_barrier(wave: Wave, step: Step, members: Bits, lanes: Lanes) -> None:
 
 def look_again(wave: Wave, warps: Lanes) -> None:
     """Lanes of these warps that wait at a collective run it again: a lane that they waited for has exited."""
+    if wave.program.has_warpgroups:
+        warps = warpgroup.peers(wave, warps)
     status = wave.status.reshape(-1, WARP)
     rows = status[warps]
     rows[rows == Status.AT_COLLECTIVE] = Status.RUNNING
@@ -112,7 +147,10 @@ def report_missing(wave: Wave, lanes: Lanes) -> None:
         here = lanes[wave.pc[lanes] == pc]
         step = wave.program.steps[pc]
         elsewhere = lanes[np.isin(lanes >> WARP_SHIFT, here >> WARP_SHIFT) & (wave.pc[lanes] != pc)]
-        if any(wave.program.steps[other].opcode == step.opcode for other in np.unique(wave.pc[elsewhere])):
+        matrix = step.kind in MATRIX_KINDS
+        if not matrix and any(
+            wave.program.steps[other].opcode == step.opcode for other in np.unique(wave.pc[elsewhere])
+        ):
             raise NotModelled(
                 f"{step.opcode} at {step.where}: lanes of one warp come to it through different instructions",
                 hint="meeting of different instructions belongs to a later version",
@@ -122,5 +160,8 @@ def report_missing(wave: Wave, lanes: Lanes) -> None:
         present = int(present_bits(wave, first[first >> WARP_SHIFT == first[0] >> WARP_SHIFT])[first[0] >> WARP_SHIFT])
         others = " come with another mask" if (members != members[0]).any() else " never come"
         detail = f" (member mask 0x{int(members[0]):08x}, present 0x{present:08x})"
-        message = f"{step.opcode} waits for threads of its member mask that{others}"
+        if matrix:
+            detail = f" (of its first warp here: 0x{present:08x})"
+        whom = {Kind.WGMMA: "warpgroup"}.get(step.kind, "warp") if matrix else "member mask"
+        message = f"{step.opcode} waits for threads of its {whom} that{others}"
         wave.report(FindingKind.DIVERGENCE, message, step.where, here, detail)

@@ -15,7 +15,7 @@ accesses, the answer is "undecided", which the engine refuses instead of calling
 and a barrier with fewer threads than the block are refused too.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -44,10 +44,19 @@ class Conflict:
 
 @dataclass(frozen=True)
 class AccessKind:
-    """How a step touches memory: an atomic is a strong write."""
+    """How a step touches memory: an atomic is a strong write.
+
+    Attributes:
+        writes: it changes memory.
+        strong: it is morally strong with others of its kind in the block.
+        by_warp: every access is one of all lanes of the warp, as a row of `ldmatrix` is.
+        lasting: later accesses are checked against it.
+    """
 
     writes: bool
     strong: bool
+    by_warp: bool = field(default=False, compare=False)
+    lasting: bool = field(default=True, compare=False)
 
 
 class SharedOrder:
@@ -99,8 +108,10 @@ class SharedOrder:
 
     def access(self, kind: AccessKind, lanes: Lanes, offsets: Lanes, size: int, step: int) -> Conflict | None:
         """Record an access; the conflict with an earlier one, if any."""
-        rows = Rows.of(lanes, offsets, size, self._granule_bytes, self._own_column)
+        rows = Rows.of(lanes, offsets, size, self._granule_bytes, self._own_column, by_warp=kind.by_warp)
         conflict = self._check(kind, rows)
+        if not kind.lasting:
+            return conflict
         interval = self._bounds[rows.warp, rows.column]
         if kind.writes and not kind.strong:
             self._last_write.record(rows, interval, step)

@@ -14,6 +14,7 @@ from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Kind, Step
 
 _PAST = {Kind.LOAD: "read", Kind.STORE: "wrote", Kind.ATOMIC: "updated"}
+_PAST |= {Kind.MATRIX_LOAD: "read", Kind.MATRIX_STORE: "wrote"}
 
 
 def check_order(

@@ -16,18 +16,20 @@ from tileproof.simulators.ptx.machine.memory import Lanes, Mask
 
 WARP = 32
 WARP_SHIFT = 5
+ALL_LANES = np.uint32(0xFFFF_FFFF)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """An access taken apart: one row for each lane and granule.
+    """An access taken apart: one row for each lane, or whole warp, and granule.
 
     Attributes:
         position: index into the access's lane vector.
-        lane: the lane.
+        lane: the lane, or one that stands for its warp.
         warp: its warp.
         column: its warp's place in the block.
         granule: index into the records.
+        by_warp: each row is an access by all lanes of the warp.
     """
 
     position: Lanes
@@ -35,9 +37,12 @@ class Rows:
     warp: Lanes
     column: Lanes
     granule: Lanes
+    by_warp: bool
 
     @classmethod
-    def of(cls, lanes: Lanes, offsets: Lanes, size: int, granule_bytes: int, columns: Lanes) -> "Rows":
+    def of(
+        cls, lanes: Lanes, offsets: Lanes, size: int, granule_bytes: int, columns: Lanes, *, by_warp: bool = False
+    ) -> "Rows":
         """Rows of accesses of `size` bytes at aligned byte offsets; `columns` is each warp's place in its block."""
         each = size // granule_bytes
         granule = offsets // granule_bytes
@@ -47,7 +52,7 @@ class Rows:
             lanes = lanes[position]
             granule = (granule[:, None] + np.arange(each)).reshape(-1)
         warp = lanes >> WARP_SHIFT
-        return cls(position, lanes, warp, columns[warp], granule)
+        return cls(position, lanes, warp, columns[warp], granule, by_warp)
 
     @property
     def first_lane(self) -> Lanes:
@@ -74,22 +79,26 @@ class LastWrite:
     """The last weak write of every granule. Races with older ones were reported when this one was made."""
 
     def __init__(self, granules: int) -> None:
-        self._writer = np.zeros(granules, np.int32)  # lane of the block + 1; 0 for none
+        # Lane of the block + 1, negative where it stands for its whole warp; 0 for none.
+        self._writer = np.zeros(granules, np.int32)
         self._interval = np.zeros(granules, np.int32)
         self._step = np.zeros(granules, np.int32)
 
     def record(self, rows: Rows, interval: Lanes, step: int) -> None:
         """The rows' lanes write, in their warps' present intervals."""
-        self._writer[rows.granule] = rows.lane - rows.first_lane + 1
+        writer = rows.lane - rows.first_lane + 1
+        self._writer[rows.granule] = -writer if rows.by_warp else writer
         self._interval[rows.granule] = interval
         self._step[rows.granule] = step
 
     def unordered(self, rows: Rows, bounds: Lanes) -> Earlier | None:
         """Writes by other lanes that are not ordered before the rows; `bounds` [warps, warps of a block]."""
         stored = self._writer[rows.granule]
-        writer = np.maximum(stored - 1, 0)
+        writer = np.maximum(np.abs(stored) - 1, 0)
         bad = self._interval[rows.granule] >= bounds[rows.warp, writer >> WARP_SHIFT]
-        bad &= (stored > 0) & (writer != rows.lane - rows.first_lane)
+        bad &= stored != 0
+        if not rows.by_warp:
+            bad &= (stored < 0) | (writer != rows.lane - rows.first_lane)
         if not bad.any():
             return None
         found = np.flatnonzero(bad)
@@ -115,6 +124,9 @@ class AccessSet:
         self._lanes[place[stale]] = 0
         self._interval[place] = interval
         self._step[place] = step
+        if rows.by_warp:
+            self._lanes[place] = ALL_LANES
+            return
         bit = np.uint32(1) << (rows.lane & (WARP - 1)).astype(np.uint32)
         # A lane comes once for each granule, so adding its bit where it is not set is the same as or-ing it in.
         np.add.at(self._lanes, place, bit & ~self._lanes[place])
@@ -131,8 +143,9 @@ class AccessSet:
             return None
         lanes, granule = lanes[touched], rows.granule[touched]
         lanes[self._interval.reshape(-1, self._warps_per_block)[granule] < bounds[rows.warp[touched]]] = 0
-        own = np.uint32(1) << (rows.lane[touched] & (WARP - 1)).astype(np.uint32)
-        lanes[np.arange(touched.size), rows.column[touched]] &= ~own
+        if not rows.by_warp:
+            own = np.uint32(1) << (rows.lane[touched] & (WARP - 1)).astype(np.uint32)
+            lanes[np.arange(touched.size), rows.column[touched]] &= ~own
         bad: Mask = np.any(lanes, axis=1)
         if not bad.any():
             return None

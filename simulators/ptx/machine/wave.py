@@ -59,6 +59,7 @@ class Wave:
         schedule: who runs next.
         findings: where to report.
         counters: what to count.
+        arch: whose matrix unit computes.
     """
 
     def __init__(
@@ -69,8 +70,10 @@ class Wave:
         schedule: Schedule,
         findings: Findings,
         counters: Counters,
+        arch: str,
     ) -> None:
         self.program = program
+        self.arch = arch
         self.geometry = geometry
         self.schedule = schedule
         self.counters = counters
