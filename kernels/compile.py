@@ -28,7 +28,11 @@ VIRTUAL_ROOT = "/tileproof/"
 # kernels write fma where they mean it.
 COMMON_OPTIONS = ("--std=c++17", "--fmad=false", "--generate-line-info")
 
-_HEADER_PACKAGES = {"cuda_fp8.h": "nvidia-cuda-runtime", "crt/host_defines.h": "nvidia-cuda-crt"}
+_HEADER_PACKAGES = {
+    "cuda_fp8.h": "nvidia-cuda-runtime",
+    "crt/host_defines.h": "nvidia-cuda-crt",
+    "nv/target": "nvidia-cuda-cccl",
+}
 
 _ARCHITECTURE = re.compile(r"sm_\d+[af]?")
 _COMPILER_VERSION = re.compile(r"Cuda compilation tools, release [\d.]+, V([\d.]+)")
@@ -128,7 +132,8 @@ def cuda_include_directories() -> tuple[Path, ...]:
     Raises:
         Refusal: a header that the CUDA headers themselves include is in none of them.
     """
-    directories = tuple(dict.fromkeys(path for path in _candidate_directories() if path.is_dir()))
+    roots = tuple(_candidate_directories())
+    directories = tuple(dict.fromkeys(path for path in (*roots, *(r / "cccl" for r in roots)) if path.is_dir()))
     for header, package in _HEADER_PACKAGES.items():
         if not any((path / header).is_file() for path in directories):
             raise Refusal(

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from tileproof.simulators.ptx.alu.operation import Operation
+from tileproof.simulators.ptx.alu.scalar import SCALARS
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
 from tileproof.simulators.ptx.decoding.variables import Variables
 from tileproof.simulators.ptx.machine.memory import Bits
 from tileproof.simulators.ptx.program import SINK, Kind, Step
 from tileproof.simulators.ptx.text.syntax import (
-    TYPE_BYTES,
     Address,
     Entry,
     Immediate,
@@ -198,7 +198,7 @@ class Slots:
 
 def bits_of(type_: str) -> int:
     """Width of a PTX type in bits; 1 for predicates."""
-    return 1 if type_ == "pred" else 8 * TYPE_BYTES[type_]
+    return SCALARS[type_].bits
 
 
 def pair(operand: Operand) -> tuple[Operand, ...]:
