@@ -43,6 +43,7 @@ _F8F6F4 = mixed("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 _I8 = mixed("s8", "u8")
 
 _LEEDS, _MMA_SIM = "Leeds vectors", "MMA-Sim"
+_H200 = "H200, docs/evidence/h200-2026-11-30/matrix_unit.json"
 _SASS = "machine code of ptxas 12.4 to 13.0"
 _TWO_MODELS = f"{_MMA_SIM}; Khattak and Mikaitis: two published models agree"
 _PTX_INTEGER = "PTX ISA 9.1, mma, wgmma.mma_async, tcgen05.mma: exact, wrapped to 32 bits, or clamped by .satfinite"
@@ -223,8 +224,8 @@ _FLOAT_ENTRIES = (
         shapes=_warpgroup(16),
         operands=same("f16"),
         units={"f32": HOPPER_F32, "f16": HOPPER_F16},
-        evidence=Evidence.INFERRED,
-        source="as mma of sm_90: two published models agree",
+        evidence=Evidence.MEASURED,
+        source=_H200,
     ),
     Entry(
         architectures=HOPPER,
@@ -232,8 +233,8 @@ _FLOAT_ENTRIES = (
         shapes=_warpgroup(16),
         operands=same("bf16"),
         units={"f32": HOPPER_F32},
-        evidence=Evidence.INFERRED,
-        source="as mma of sm_90: two published models agree",
+        evidence=Evidence.MEASURED,
+        source=_H200,
     ),
     Entry(
         architectures=HOPPER,
@@ -241,8 +242,8 @@ _FLOAT_ENTRIES = (
         shapes=_warpgroup(8),
         operands=same("tf32"),
         units={"f32": HOPPER_TF32},
-        evidence=Evidence.INFERRED,
-        source="as mma of sm_90: two published models agree",
+        evidence=Evidence.MEASURED,
+        source=_H200,
     ),
     Entry(
         architectures=HOPPER,
@@ -259,8 +260,8 @@ _FLOAT_ENTRIES = (
         shapes=_warpgroup(32),
         operands=_F8,
         units={"f16": HOPPER_WGMMA_F16},
-        evidence=Evidence.INFERRED,
-        source=f"{_MMA_SIM} alone",
+        evidence=Evidence.MEASURED,
+        source=_H200,
     ),
     Entry(
         architectures=BLACKWELL,
