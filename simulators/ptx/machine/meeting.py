@@ -93,7 +93,7 @@ def _perform_matrix(wave: Wave, step: Step, pc: int, selection: Selection) -> No
     whole = full[lanes >> WARP_SHIFT]
     if not whole.all():
         who = "the warpgroup" if step.kind is Kind.WGMMA else "the warp"
-        message = f"{step.opcode} is executed without threads of {who} that have exited or do not exist"
+        message = f"{step.opcode} is executed without all threads of {who}: some have exited or do not exist"
         wave.report(FindingKind.DIVERGENCE, message, step.where, lanes[~whole])
         for slot in step.destinations:
             wave.registers.write(slot, lanes[~whole], np.zeros(int((~whole).sum()), np.uint64), None)
