@@ -106,6 +106,30 @@ def test_lanes_of_one_address_take_turns_and_get_the_old_values(name: str, crowd
     assert old[:crowd].tolist() == before
 
 
+@pytest.mark.parametrize("crowd", [5, 96], ids=["few lanes", "crowded"])
+def test_compare_and_swap_succeeds_and_fails_in_turns(crowd: int) -> None:
+    x = np.random.default_rng(9).integers(0, 4, 96, np.uint32)
+    body = f"""
+        setp.lt.u32 %p1, %r0, {crowd};
+        @!%p1 ret;
+        and.b32 %r5, %r0, 1;
+        mul.wide.u32 %d7, %r5, 4;
+        add.s64 %d5, %d5, %d7;
+        add.u32 %r1, %r4, 1;
+        and.b32 %r1, %r1, 3;
+        atom.global.cas.b32 %r2, [%d5], %r4, %r1;
+        st.global.u32 [%d6], %r2;
+        ret;"""
+    findings, cells, old = launch(body, x, np.array([1, 2], np.uint32))
+    assert findings == []
+    for cell in (0, 1):
+        value = cell + 1
+        for thread in range(cell, crowd, 2):
+            assert old[thread] == value
+            value = (value + 1) & 3 if value == x[thread] else value
+        assert cells[cell] == value
+
+
 @on_all_schedules
 @pytest.mark.parametrize("name", ["add.u32", "min.s32", "xor.b32", "and.b32", "inc.u32"])
 def test_reductions_in_shared_memory_over_several_cells(name: str, schedule: str, seed: int) -> None:

@@ -30,6 +30,7 @@ def load(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         if space is StateSpace.SHARED:
             check_order(wave, step, pc, AccessKind(False, access.strong), lanes[positions], piece.offsets)
         wave.count_read(space, piece.offsets.size * step.access_bytes)
+    wave.polls += access.strong
     if access.acquires:
         wave.order.acquire(lanes)
     signs = step.sign_from or (0,) * count

@@ -49,6 +49,7 @@ def atomic(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
             old_masks = scatter(old_masks, lanes.size, positions, outcome.old_undefined)
         wave.count_read(space, piece.offsets.size * access.size)
         wave.count_written(space, piece.offsets.size * access.size, changed=outcome.changed)
+        wave.polls += not outcome.changed
     if access.acquires:
         wave.order.acquire(lanes)
     wave.registers.write(step.destinations[0], selection, old, old_masks, *step.sign_from)
@@ -108,10 +109,12 @@ def _update(
     size = access_of(step).size
     queue = _Queue.of(piece.offsets, wave.lane_order(piece.offsets.size))
     operation = step.operation
-    if operation is not None and _is_associative(operation) and undefined is None and queue.rank.max() >= CROWDED:
+    if undefined is None and queue.rank.max() >= CROWDED:
         held, mask = piece.backing.load(piece.offsets, size)
-        if mask is None:
+        if mask is None and operation is not None and _is_associative(operation):
             return _scan(operation, piece, size, queue, held, operands[0])
+        if mask is None and len(operands) == 2:
+            return _compare_and_swap(piece, size, queue, held, operands)
     outcome = _Outcome.of(piece.offsets.size)
     for turn in queue.rounds():
         offsets = piece.offsets[turn]
@@ -144,6 +147,28 @@ def _scan(operation: Operation, piece: Piece, size: int, queue: _Queue, held: Bi
     outcome = _Outcome.of(held.size)
     outcome.old[queue.position] = np.where(queue.rank == 0, start, np.roll(new, 1))
     outcome.new[queue.position] = new
+    piece.backing.store(piece.offsets[queue.position], size, new, None)  # of several, an address keeps its last
+    return outcome
+
+
+def _compare_and_swap(piece: Piece, size: int, queue: _Queue, held: Bits, operands: Sequence[Bits]) -> _Outcome:
+    """All turns up to each address's next success at once: failures leave memory as it is."""
+    comparand, swap = (operand[queue.position] for operand in operands)
+    place = np.arange(held.size)
+    address = np.cumsum(queue.rank == 0) - 1
+    old = held[queue.position]
+    new = old.copy()
+    left = np.ones(held.size, np.bool_)
+    while left.any():
+        success = np.full(address[-1] + 1, held.size)
+        hits = left & (old == comparand)
+        np.minimum.at(success, address[hits], place[hits])
+        winner = success[address]
+        left &= place > winner
+        new[place == winner] = swap[place == winner]
+        old[left] = new[left] = swap[winner[left]]
+    outcome = _Outcome.of(held.size)
+    outcome.old[queue.position], outcome.new[queue.position] = old, new
     piece.backing.store(piece.offsets[queue.position], size, new, None)  # of several, an address keeps its last
     return outcome
 

@@ -13,7 +13,7 @@ from tileproof.simulators.ptx.machine import block_barrier, meeting, stall
 from tileproof.simulators.ptx.machine.compute import handlers
 from tileproof.simulators.ptx.machine.memory import Lanes
 from tileproof.simulators.ptx.machine.registers import Selection, as_selection
-from tileproof.simulators.ptx.machine.schedule import Schedule, Turn
+from tileproof.simulators.ptx.machine.schedule import PATIENCE_POLLS, Schedule, Turn
 from tileproof.simulators.ptx.machine.shadow import WARP_SHIFT
 from tileproof.simulators.ptx.machine.spin import SpinWatch
 from tileproof.simulators.ptx.machine.wave import Status, Wave
@@ -70,11 +70,12 @@ class Engine:
         """Run a turn; how many steps it made."""
         selection = as_selection(turn.lanes)
         pc, most, made = turn.pc, min(turn.steps, left), 0
-        while pc < turn.stop and made < most:
+        wave.polls = 0
+        while pc < turn.stop and made < most and wave.polls < PATIENCE_POLLS:
             made += 1
             pc = self._step(wave, pc, selection)
         wave.counters.thread_instructions += made * turn.lanes.size
-        if pc == _DONE or made < turn.steps:
+        if pc >= turn.stop:
             self._schedule.progress()
         if pc != _DONE:
             wave.pc[selection] = pc

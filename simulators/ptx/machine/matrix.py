@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tileproof.oracle.fragment_map import Words
+from tileproof.oracle.maps.fragment_map import Words
 from tileproof.oracle.matrix_unit import describe, multiply_add
-from tileproof.oracle.operand import ACCUMULATOR_DTYPES, OperandType
 from tileproof.oracle.refusal import Refusal
+from tileproof.oracle.units.operand import ACCUMULATOR_DTYPES, OperandType
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.machine.matrix_transfer import load_matrix, store_matrix, transpose_matrix
 from tileproof.simulators.ptx.machine.memory import Bits, Mask

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from tileproof.oracle.fragment_map import FragmentMap
-from tileproof.oracle.ldmatrix import ROW_BYTES, load_rows, movmatrix, store_rows
+from tileproof.oracle.maps.fragment_map import FragmentMap
+from tileproof.oracle.maps.ldmatrix import ROW_BYTES, load_rows, movmatrix, store_rows
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.addressing import Positions, pieces, verb
 from tileproof.simulators.ptx.machine.memory import Bits, Bytes, Lanes, Piece

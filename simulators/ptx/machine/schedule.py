@@ -18,7 +18,9 @@ from tileproof.simulators.ptx.machine.shadow import WARP_SHIFT
 
 # A group that ran this many steps while others could run gives way: a spin must not starve the thread it waits for
 # (forward progress of diverged threads: CUDA C++ Programming Guide, "Independent Thread Scheduling").
-PATIENCE_STEPS = 1024
+PATIENCE_STEPS = 4096
+# So does one that polled this often: strong loads, and atomics that change nothing.
+PATIENCE_POLLS = 16
 # Longest drawn turn of the adversarial schedule, in steps.
 LONGEST_TURN_STEPS = 64
 # Blocks that the adversarial schedule starts in random order, at most.

@@ -8,11 +8,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from tileproof.oracle.ldmatrix import ROW_BYTES
+from tileproof.oracle.maps.ldmatrix import ROW_BYTES
+from tileproof.oracle.maps.wgmma_descriptor import MatrixDescriptor
+from tileproof.oracle.maps.wgmma_fragments import wgmma_k
+from tileproof.oracle.maps.wgmma_tile import Codes, Major, tile_addresses
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.wgmma_descriptor import MatrixDescriptor
-from tileproof.oracle.wgmma_fragments import wgmma_k
-from tileproof.oracle.wgmma_tile import Codes, Major, tile_addresses
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.matrix_transfer import load_chunks

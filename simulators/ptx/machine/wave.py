@@ -51,6 +51,7 @@ class Wave:
         status: what every lane does, a `Status`.
         alive: for every warp the bits of its lanes that have not exited.
         changes: grows with everything that one thread may wait for another to do.
+        polls: grows with everything that a thread that waits for another one does over and over.
 
     Args:
         program: the kernel.
@@ -86,6 +87,7 @@ class Wave:
         self.status[live] = Status.RUNNING
         self.alive: Bits = _warp_words(self.status != Status.EXITED)
         self.changes = 0
+        self.polls = 0
         self.registers = Registers(program.slot_bits, live, lanes)
         self._fill(memory.global_addresses)
         shared = Window("shared", SHARED_BASE, geometry.total_shared_bytes, blocks, defined=False)
