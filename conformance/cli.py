@@ -1,6 +1,7 @@
 """The command line: `tileproof check | list | replay | env`, also `python -m tileproof.conformance`.
 
-Exit codes: 0 all agree, 1 a finding, 2 usage, configuration or internal error. Data goes to stdout; progress, `error:`
+Exit codes: 0 all agree, 1 a finding, 2 usage, configuration or internal error; of `check --fault`: 1 the fault was
+caught by the kinds of findings that it must give, 2 it was not. Data goes to stdout; progress, `error:`
 and `hint:` lines go to stderr.
 """
 
@@ -9,6 +10,7 @@ import sys
 import traceback as tracebacks
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +46,9 @@ MAX_SKIPPED_SHOWN = 10
 
 _Selectors = Annotated[list[str] | None, typer.Argument(metavar="[SELECTOR]...", help="Exact case ids or globs.")]
 _CrashDir = Annotated[Path, typer.Option(help="Folder of crash files.", metavar="DIR")]
-_Deadline = Annotated[float, typer.Option(help="Seconds that a case may take on the GPU.", min=0.1)]
+_Deadline = Annotated[
+    float, typer.Option(help="Seconds that a case may take on the GPU; the simulator counts steps.", min=0.1)
+]
 
 
 @app.callback()
@@ -154,6 +158,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: without the program's name; those of the process where None.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name may hold letters that the terminal's encoding lacks
     try:
         app(given, prog_name="tileproof")
     except SystemExit as leaving:
@@ -174,14 +181,15 @@ def _follow(session: Session, console: Console, path: Path | None) -> int:
     """Run the session and pass its events on; the exit code is the last event's."""
     with ExitStack() as stack:
         stack.enter_context(closing(session))
-        readers: list[Console | EventFile] = [console]
-        if path is not None:
-            readers.append(stack.enter_context(EventFile(path)))
+        file = None if path is None else stack.enter_context(EventFile(path))
+        readers: list[Console | EventFile] = [console] if file is None else [console, file]
         try:
-            return _publish(session.events(), readers)
+            code = _publish(session.events(), readers)
         except KeyboardInterrupt:
-            return _publish(session.interrupted(), readers)
-    raise AssertionError("a session ends with RunFinished")
+            code = _publish(session.interrupted(), readers)
+    if file is not None and file.failure:
+        raise Refusal(file.failure, hint="the summary is whole, the event file is not")
+    return code
 
 
 def _publish(events: Iterator[Event], readers: Sequence[Console | EventFile]) -> int:

@@ -7,7 +7,8 @@ elsewhere it is a plain line now and then. Colour follows NO_COLOR and FORCE_COL
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import TextIO
 
 from rich.console import Console as RichConsole
@@ -19,6 +20,7 @@ from tileproof.conformance.events import (
     CaseFinished,
     CaseNotRun,
     CaseStarted,
+    CrashFileFailed,
     Event,
     FindingFound,
     RouteCount,
@@ -68,11 +70,13 @@ class Console:
         self._fault = fault
         self._out = open_console(out or sys.stdout)
         err = err or sys.stderr
+        self._err = open_console(err)
         self._progress: _Progress = _Bar(err) if err.isatty() else _Lines(err)
         self._findings: list[FindingFound] = []
         self._errors: list[CaseErrored] = []
         self._places: tuple[Coordinates, ...] = ()
         self._reasons: list[TargetUnavailable] = []
+        self._lost: dict[str, CrashFileFailed] = {}
 
     def receive(self, event: Event) -> None:
         """Show one event, or keep it for the end."""
@@ -83,6 +87,8 @@ class Console:
                 self._print(_header(event, self._fault))
             case TargetUnavailable():
                 self._reasons.append(event)
+            case CrashFileFailed():
+                self._lost[event.crash] = event
             case CaseStarted():
                 self._progress.case(event.case)
             case FindingFound():
@@ -93,7 +99,7 @@ class Console:
                 self._errors.append(event)
                 self._progress.step(failed=True)
             case CaseNotRun():
-                self._progress.step(failed=False)
+                self._progress.skip()
             case RunFinished():
                 self._progress.stop()
                 self._finish(event)
@@ -101,14 +107,18 @@ class Console:
                 pass
 
     def _finish(self, event: RunFinished) -> None:
-        failures = gather(self._findings)
+        failures = gather(
+            found if found.crash not in self._lost else replace(found, crash="") for found in self._findings
+        )
         for failure in failures[:MAX_FAILURES]:
             self._print(["", *describe_failure(failure, self._places)])
         self._print(_cut(failures))
-        self._print(_error_lines(self._errors))
+        self._print(_error_lines(self._errors, self._lost.keys()))
         self._print(["", *_summary(event, self._places, self._reasons)])
         if self._fault is not None:
             self._print(_caught(self._fault, {found.finding.kind for found in self._findings}))
+        for line in _warnings(tuple(self._lost.values())):
+            self._err.print(line)
 
     def _print(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -127,6 +137,9 @@ class _Progress:
     def step(self, *, failed: bool) -> None:
         """A case ended."""
 
+    def skip(self) -> None:
+        """A case will not run: it counts neither as done nor as left to do."""
+
     def stop(self) -> None:
         """The run ended."""
 
@@ -137,9 +150,10 @@ class _Bar(_Progress):
     def __init__(self, stream: TextIO) -> None:
         columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[failed]}"))
         self._bar = Progress(*columns, TextColumn("{task.description}"), console=open_console(stream), transient=True)
-        self._failed = 0
+        self._failed = self._total = 0
 
     def start(self, total: int) -> None:
+        self._total = total
         self._task = self._bar.add_task("", total=total, failed="")
         self._bar.start()
 
@@ -149,6 +163,10 @@ class _Bar(_Progress):
     def step(self, *, failed: bool) -> None:
         self._failed += failed
         self._bar.update(self._task, advance=1, failed=f"{self._failed} failed" if self._failed else "")
+
+    def skip(self) -> None:
+        self._total -= 1
+        self._bar.update(self._task, total=self._total)
 
     def stop(self) -> None:
         self._bar.stop()
@@ -164,6 +182,9 @@ class _Lines(_Progress):
 
     def start(self, total: int) -> None:
         self._total = total
+
+    def skip(self) -> None:
+        self._total -= 1
 
     def step(self, *, failed: bool) -> None:
         self._done += 1
@@ -200,7 +221,12 @@ def _cut(failures: tuple[Failure, ...]) -> list[str]:
     return ["", f"{left} more failures are not shown; --events FILE holds all findings"] if left > 0 else []
 
 
-def _error_lines(errors: list[CaseErrored]) -> list[str]:
+def _warnings(lost: Sequence[CrashFileFailed]) -> list[str]:
+    more = f" ({len(lost) - 1} more crash files likewise)" if len(lost) > 1 else ""
+    return [f"warning: {lost[0].reason}{more}"] if lost else []
+
+
+def _error_lines(errors: list[CaseErrored], lost: Collection[str]) -> list[str]:
     by_message: dict[str, list[CaseErrored]] = {}
     for error in errors:
         by_message.setdefault(error.message, []).append(error)
@@ -209,7 +235,7 @@ def _error_lines(errors: list[CaseErrored]) -> list[str]:
         lines += ["", f"ERROR {message}", f"      case   {members[0].case} on {members[0].target}"]
         if len(members) > 1:
             lines.append(f"      {len(members)} cases end so; this is the first")
-        if members[0].crash:
+        if members[0].crash and members[0].crash not in lost:
             lines.append(f"      Reproduce with:  tileproof replay {members[0].crash}")
     return lines
 

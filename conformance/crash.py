@@ -6,6 +6,9 @@ with its findings and the raw bits of its inputs, so that it replays anywhere wi
 the file, or in an .npz beside it where they exceed 1 MiB. Inputs that came from a user's file are stored at once, since
 nothing else could make them again.
 
+Nothing but a run of `check` changes these files: a replay leaves them, and the next run in which the case passes
+removes them. Several runs may share a folder: each file is written under a name of its own and then renamed.
+
 A file is called by the first letters of a hash over the case and its run coordinates: the same failure has the same
 name in every run, and a folder does not fill up with copies of it.
 """
@@ -17,11 +20,12 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import ml_dtypes
 import numpy as np
@@ -30,12 +34,12 @@ from numpy.typing import NDArray
 from tileproof.conformance.contract import Arrays
 from tileproof.conformance.environment import Environment
 from tileproof.conformance.finding import Finding
-from tileproof.conformance.input_file import read_arrays
-from tileproof.conformance.records import from_json, parse_json, to_json
+from tileproof.conformance.input_file import is_there, read_arrays
+from tileproof.conformance.records import from_json, parse_json, shorten, to_json
 from tileproof.conformance.target import Coordinates
 from tileproof.oracle.refusal import Refusal
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file's form; raised whenever an older reader would misread it."""
 
 INLINE_BYTES = 1 << 20
@@ -133,7 +137,8 @@ class CrashFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             if inputs is not None:
                 record = self._store(record, inputs)
-            _write_whole(target, json.dumps(to_json(record), indent=1).encode())
+            text = json.dumps(seal(to_json(record)), indent=1).encode()
+            _write_whole(target, lambda file: file.write(text))
         except OSError as error:
             raise Refusal(
                 f"crash file {target} cannot be written: {error.strerror}", hint="give another --crash-dir"
@@ -141,9 +146,19 @@ class CrashFolder:
         return target
 
     def discard(self, record: CrashRecord) -> None:
-        """The case passed: remove its file and its sidecar."""
-        self._file(record.short_id).unlink(missing_ok=True)
-        self._sidecar(record.short_id).unlink(missing_ok=True)
+        """The case passed: remove its file and its sidecar.
+
+        Raises:
+            Refusal: they are there and cannot be removed.
+        """
+        target = self._file(record.short_id)
+        try:
+            target.unlink(missing_ok=True)
+            self._sidecar(record.short_id).unlink(missing_ok=True)
+        except NotADirectoryError:
+            return  # no folder, no file
+        except OSError as error:
+            raise Refusal(f"crash file {target} cannot be removed: {error.strerror}") from None
 
     def find(self, name: str) -> Path:
         """The crash file that a path or a short id names.
@@ -151,14 +166,14 @@ class CrashFolder:
         Raises:
             Refusal: there is none; the hint has near ids.
         """
-        if Path(name).is_file():
+        if _is_file(Path(name)):
             return Path(name)
-        if name.isalnum() and self._file(name.upper()).is_file():
+        if name.isalnum() and _is_file(self._file(name.upper())):
             return self._file(name.upper())
         known = sorted(file.stem for file in self.path.glob("*.json"))
         near = difflib.get_close_matches(name.upper(), known, n=3) or known[:5]
         hint = "there are " + ", ".join(near) if near else "the folder holds none; give --crash-dir"
-        raise Refusal(f"no crash file {name!r} in {self.path}", hint=hint)
+        raise Refusal(f"no crash file {shorten(name)} in {self.path}", hint=hint)
 
     def _store(self, record: CrashRecord, inputs: Arrays) -> CrashRecord:
         inline = sum(array.nbytes for array in inputs.values()) <= INLINE_BYTES
@@ -170,8 +185,8 @@ class CrashFolder:
         if inline:
             sidecar.unlink(missing_ok=True)
             return replace(record, inputs=stored, sidecar=None)
-        with sidecar.open("wb") as file:
-            np.savez(file, allow_pickle=False, **{name: _raw(array) for name, array in inputs.items()})
+        raw = {name: _raw(array) for name, array in inputs.items()}
+        _write_whole(sidecar, lambda file: np.savez(file, allow_pickle=False, **raw))
         return replace(record, inputs=stored, sidecar=sidecar.name)
 
     def _file(self, short_id: str) -> Path:
@@ -195,6 +210,8 @@ def read_crash(path: Path) -> tuple[CrashRecord, Arrays | None]:
         raise Refusal(f"{path}: cannot be read: {error.strerror}") from None
     if isinstance(data, dict) and data.get("format") != FORMAT:
         raise Refusal(f"{path}: form {data.get('format')!r} of crash file, this version reads {FORMAT}")
+    if isinstance(data, dict) and data.pop("checksum", None) != _checksum(data):
+        raise Refusal(f"{path}: does not have the recorded checksum", hint="the file was changed or damaged")
     record = from_json(CrashRecord, data, str(path))
     if not record.coordinates:
         raise Refusal(f"{path}: names no target")
@@ -208,12 +225,25 @@ def read_crash(path: Path) -> tuple[CrashRecord, Arrays | None]:
     return record, inputs
 
 
+def _is_file(path: Path) -> bool:
+    return is_there(path) and path.is_file()
+
+
+def seal(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The JSON object of a record with its checksum, so that no edit or damage of the file goes unnoticed."""
+    return {**data, "checksum": _checksum(data)}
+
+
+def _checksum(data: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
 def hash_inputs(inputs: Arrays) -> str:
     """SHA-256 over names, types, shapes and bytes, in the order of the names."""
     digest = hashlib.sha256()
     for name in sorted(inputs):
         array = inputs[name]
-        digest.update(f"{name} {array.dtype} {array.shape} ".encode())
+        digest.update(f"{name} {array.dtype} {array.shape} ".encode(errors="backslashreplace"))
         digest.update(_raw(array).tobytes())
     return digest.hexdigest()
 
@@ -222,8 +252,8 @@ def _load(path: Path, record: CrashRecord) -> Arrays:
     stored = {array.name: array for array in record.inputs}
     if record.sidecar is None:
         raw = {name: _from_base64(array, path) for name, array in stored.items()}
-    elif Path(record.sidecar).name != record.sidecar:
-        raise Refusal(f"{path}: sidecar {record.sidecar!r} is not a file beside it")
+    elif record.sidecar != f"{record.short_id}.npz":
+        raise Refusal(f"{path}: sidecar {shorten(record.sidecar)} is not a file beside it")
     else:
         raw = {
             name: bytes.tobytes() for name, bytes in read_arrays(path.parent / record.sidecar, tuple(stored)).items()
@@ -257,11 +287,15 @@ def _from_base64(stored: StoredArray, path: Path) -> bytes:
         raise Refusal(f"{path}: input {stored.name}: not base64: {error}") from None
 
 
-def _write_whole(path: Path, data: bytes) -> None:
+def _write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write beside, then rename: a reader sees the old file or the new one. On disk before the launch."""
-    beside = path.with_suffix(".tmp")
-    with beside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with beside.open("xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise

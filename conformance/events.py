@@ -48,8 +48,20 @@ class TargetUnavailable:
 
 
 @dataclass(frozen=True)
+class CrashFileFailed:
+    """A crash file could not be written or removed, and why; run and verdict do not depend on it."""
+
+    case: str
+    crash: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class CaseStarted:
-    """Its crash file exists from here on. `origin` is the file and tensor of a user's own inputs, else empty."""
+    """Its crash file exists from here on, unless CrashFileFailed went before.
+
+    `origin` is the file and tensor of a user's own inputs, else empty.
+    """
 
     case: str
     target: Target
@@ -140,7 +152,8 @@ class RunFinished:
         differing: those of them that differ.
         missing: targets that were asked for and ran nothing, because there is no such device.
         interrupted: by the user, before all had run.
-        exit_code: 0 all agree, 1 a finding, 2 usage, configuration or internal error.
+        exit_code: 0 all agree, 1 a finding, 2 usage, configuration or internal error. With a fault: 1 where it was
+            caught by the right kinds of findings, else 2.
     """
 
     counts: tuple[TargetCount, ...]
@@ -156,6 +169,7 @@ class RunFinished:
 Event = (
     RunStarted
     | TargetUnavailable
+    | CrashFileFailed
     | CaseStarted
     | FindingFound
     | CaseFinished
@@ -168,6 +182,7 @@ Event = (
 _TYPES: tuple[type[Event], ...] = (
     RunStarted,
     TargetUnavailable,
+    CrashFileFailed,
     CaseStarted,
     FindingFound,
     CaseFinished,
@@ -187,9 +202,15 @@ _BY_NAME = {event_name(cls): cls for cls in _TYPES}
 
 
 class EventFile:
-    """Writes each event as a line at once, so that the file of a run that was killed is whole up to there."""
+    """Writes each event as a line at once, so that the file of a run that was killed is whole up to there.
+
+    A run does not end because its file cannot be written on, for a full disk say: `failure` then says why, and the
+    file stays as it is. Raises: Refusal where the file cannot be opened.
+    """
 
     def __init__(self, path: Path) -> None:
+        self.failure = ""
+        self._path = path
         try:
             self._file = path.open("w", encoding="utf-8", buffering=1)
         except OSError as error:
@@ -197,14 +218,25 @@ class EventFile:
 
     def receive(self, event: Event) -> None:
         """Append one event."""
+        if self.failure:
+            return
         line = {"event": event_name(type(event)), **to_json(event)}
-        self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+        try:
+            self._file.write(json.dumps(line, allow_nan=False) + "\n")  # ASCII: a file's name may not be Unicode
+        except OSError as error:
+            self._fail(error)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError as error:  # what is still in the buffer
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        self.failure = f"{self._path}: cannot be written: {error.strerror}"
 
 
 def read_events(path: Path) -> Iterator[Event]:

@@ -110,7 +110,8 @@ def describe_failure(failure: Failure, places: tuple[Coordinates, ...]) -> list[
         lines.append(f"{INDENT}also   {len(failure.also) - MAX_ALSO} more signatures in these cases")
     if count > 1:
         lines.append(f"{INDENT}{count} cases have this signature; this is the smallest")
-    return [*lines, f"{INDENT}Reproduce with:  tileproof replay {found.crash}"]
+    replay = f"Reproduce with:  tileproof replay {found.crash}" if found.crash else "no crash file could be kept"
+    return [*lines, f"{INDENT}{replay}"]
 
 
 def _belongs(group: Group, head: Group) -> bool:

@@ -23,7 +23,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from tileproof.conformance.records import parse_json
+from tileproof.conformance.records import parse_json, shorten
 from tileproof.oracle.refusal import Refusal
 
 MAX_TENSOR_BYTES = 1 << 32
@@ -118,6 +118,14 @@ def read_arrays(path: Path, names: tuple[str, ...]) -> Mapping[str, NDArray[Any]
         raise Refusal(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
+def is_there(path: Path) -> bool:
+    """Whether there is a file or folder of that name; no name is too long or too odd to ask about."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def _cut(tensor: NamedTensor, rows: int) -> NamedTensor:
     if len(tensor.array) <= rows:
         return tensor
@@ -126,13 +134,13 @@ def _cut(tensor: NamedTensor, rows: int) -> NamedTensor:
 
 def _split(argument: str) -> tuple[Path, str]:
     """File and name pattern; a colon may be part of either, so the longest existing file wins."""
-    if Path(argument).exists():
+    if is_there(Path(argument)):
         return Path(argument), "*"
     positions = [place for place, letter in enumerate(argument) if letter == ":"]
     for place in reversed(positions):
-        if Path(argument[:place]).is_file():
+        if is_there(Path(argument[:place])):
             return Path(argument[:place]), argument[place + 1 :]
-    raise Refusal(f"{argument}: no such file", hint="--input takes FILE or FILE:NAME")
+    raise Refusal(f"{shorten(argument)}: no such file", hint="--input takes FILE or FILE:NAME")
 
 
 def _take(path: Path, entries: list[_Entry], wanted: str) -> InputFile:

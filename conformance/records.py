@@ -17,6 +17,8 @@ from tileproof.oracle.refusal import Refusal
 
 Record = TypeVar("Record")
 
+MAX_SHOWN = 60
+
 _PRIMITIVES = {str: "a text", int: "an integer", bool: "true or false", type(None): "null"}
 
 
@@ -57,6 +59,12 @@ def from_json(cls: type[Record], data: object, path: str = "") -> Record:
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise Refusal(f"{_join(path, name)}: missing")
     return cls(**values)
+
+
+def shorten(value: object) -> str:
+    """A value as a message shows it: its beginning where it is long, and no letter that a terminal cannot print."""
+    shown = repr(value)
+    return shown if len(shown) <= MAX_SHOWN else shown[: MAX_SHOWN - 3] + "..."
 
 
 def parse_json(text: str | bytes, what: str) -> object:
@@ -114,5 +122,4 @@ def _join(path: str, name: str) -> str:
 
 
 def _wrong(path: str, wanted: str, data: object) -> Refusal:
-    shown = repr(data)
-    return Refusal(f"{path or 'record'}: {shown if len(shown) <= 60 else shown[:57] + '...'} is not {wanted}")
+    return Refusal(f"{path or 'record'}: {shorten(data)} is not {wanted}")

@@ -89,7 +89,10 @@ def _regenerate(record: CrashRecord, case: Case) -> Arrays:
             f"is now {version}",
             hint="run the case again by its id",
         )
-    inputs = case_inputs(case)
+    try:
+        inputs = case_inputs(case)
+    except (MemoryError, ValueError) as error:  # numpy: a shape beyond what an array can have
+        raise Refusal(f"case {case}: its inputs cannot be made: {error}") from None
     if hash_inputs(inputs) != record.inputs_sha256:
         raise Refusal("the generator gives other inputs than were recorded", hint="run the case again by its id")
     return inputs

@@ -19,12 +19,14 @@ from tileproof.conformance.events import (
     CaseFinished,
     CaseNotRun,
     CaseStarted,
+    CrashFileFailed,
     Event,
     FindingFound,
     RunStarted,
     TargetsCompared,
     TargetUnavailable,
 )
+from tileproof.conformance.faults import fault as find_fault
 from tileproof.conformance.finding import Finding
 from tileproof.conformance.registry import contract_of
 from tileproof.conformance.run_case import CaseResult, case_inputs
@@ -83,7 +85,11 @@ class Session:
         self._plan = plan
         self._crashes = crashes
         self._runners = runners
-        self._tally = Tally([place.target for place in plan.coordinates], require_device=plan.require_device)
+        self._tally = Tally(
+            [place.target for place in plan.coordinates],
+            require_device=plan.require_device,
+            fault=None if plan.fault is None else find_fault(plan.fault),
+        )
         self._unavailable: dict[Target, str] = {}
         self._ended: set[tuple[Case, Target]] = set()
 
@@ -126,7 +132,7 @@ class Session:
                 yield self._give_up(place.target, refusal.message)
         for case in plan.cases:
             yield from self._run_case(case)
-            if plan.first_failure and self._tally.findings:
+            if plan.first_failure and self._tally.found:
                 return
 
     def _give_up(self, target: Target, reason: str) -> TargetUnavailable:
@@ -158,25 +164,23 @@ class Session:
             return
         record = attempt.record(place)
         keep = attempt.inputs if case.family == FILE_FAMILY else None
-        self._crashes.write(record, keep)
+        yield from self._keep(record, keep)
         yield CaseStarted(str(case), target, record.short_id, attempt.origin)
         try:
             result = self._runners[target].run(Job(case, place, attempt.inputs, attempt.fault))
         except DeviceLost as lost:
-            self._crashes.discard(record)
+            yield from self._discard(record)
             yield self._give_up(target, str(lost))
             yield self._ends(case, target, CaseNotRun(str(case), target, str(lost)))
         except Exception as error:  # no verdict for this case; the others still get theirs
-            self._crashes.write(replace(record, status=Status.ERROR, error=_describe(error)), attempt.inputs)
             yield self._ends(case, target, _error(case, target, record.short_id, error))
+            yield from self._keep(replace(record, status=Status.ERROR, error=_describe(error)), attempt.inputs)
         else:
             results[place] = result
             yield from self._judge(record, attempt, result, target)
 
     def _judge(self, record: CrashRecord, attempt: "_Attempt", result: CaseResult, target: Target) -> Iterator[Event]:
-        self._settle(record, attempt, result.findings)
-        for finding in result.findings:
-            yield FindingFound(record.case, (target,), record.short_id, finding, attempt.origin)
+        yield from self._settle(record, attempt, (target,), result.findings)
         finished = CaseFinished(
             record.case, target, not result.findings, result.route, result.seconds, result.output_digest, result.notes
         )
@@ -188,16 +192,31 @@ class Session:
         findings = tuple(differences(attempt.case, results))
         record = attempt.record(*results)
         targets = tuple(place.target for place in results)
-        self._settle(record, attempt, findings)
-        for finding in findings:
-            yield FindingFound(record.case, targets, record.short_id, finding, attempt.origin)
+        yield from self._settle(record, attempt, targets, findings)
         yield TargetsCompared(record.case, targets, not findings)
 
-    def _settle(self, record: CrashRecord, attempt: "_Attempt", findings: tuple[Finding, ...]) -> None:
+    def _settle(
+        self, record: CrashRecord, attempt: "_Attempt", targets: tuple[Target, ...], findings: tuple[Finding, ...]
+    ) -> Iterator[Event]:
+        """The findings, then the crash file: what was found must not depend on a disk."""
+        for finding in findings:
+            yield FindingFound(record.case, targets, record.short_id, finding, attempt.origin)
         if findings:
-            self._crashes.write(replace(record, status=Status.FAILED, findings=findings), attempt.inputs)
+            yield from self._keep(replace(record, status=Status.FAILED, findings=findings), attempt.inputs)
         else:
+            yield from self._discard(record)
+
+    def _keep(self, record: CrashRecord, inputs: Arrays | None) -> Iterator[Event]:
+        try:
+            self._crashes.write(record, inputs)
+        except Refusal as refusal:
+            yield CrashFileFailed(record.case, record.short_id, refusal.message)
+
+    def _discard(self, record: CrashRecord) -> Iterator[Event]:
+        try:
             self._crashes.discard(record)
+        except Refusal as refusal:
+            yield CrashFileFailed(record.case, record.short_id, refusal.message)
 
     def _ends(self, case: Case, target: Target, event: Event) -> Event:
         self._ended.add((case, target))

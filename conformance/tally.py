@@ -18,6 +18,8 @@ from tileproof.conformance.events import (
     TargetsCompared,
     TargetUnavailable,
 )
+from tileproof.conformance.faults import Fault
+from tileproof.conformance.finding import FindingKind
 from tileproof.conformance.target import Target
 
 AGREE = 0
@@ -37,17 +39,19 @@ class Tally:
     Args:
         targets: those that were asked for.
         require_device: a target that ran nothing is an error even beside one that did.
+        fault: the deliberate defect that is in, if one is: a run that does not catch it is an error.
     """
 
-    def __init__(self, targets: Sequence[Target], *, require_device: bool = False) -> None:
+    def __init__(self, targets: Sequence[Target], *, require_device: bool = False, fault: Fault | None = None) -> None:
         self._targets = tuple(targets)
         self._require_device = require_device
+        self._fault = fault
         self._start = time.perf_counter()
         self._endings: Counter[_Ending] = Counter()
         self._routes: Counter[tuple[Target, str, str]] = Counter()
         self._comparisons: Counter[bool] = Counter()
         self._unavailable: set[Target] = set()
-        self.findings = 0
+        self.found: set[FindingKind] = set()
 
     def receive(self, event: Event) -> None:
         """Count one event."""
@@ -60,7 +64,7 @@ class Tally:
             case CaseNotRun():
                 self._endings[_Ending(event.target, "not_run")] += 1
             case FindingFound():
-                self.findings += 1
+                self.found.add(event.finding.kind)
             case TargetUnavailable():
                 self._unavailable.add(event.target)
             case TargetsCompared():
@@ -94,6 +98,8 @@ class Tally:
     def _exit_code(self, counts: tuple[TargetCount, ...], missing: tuple[Target, ...], interrupted: bool) -> int:
         if interrupted or (missing and (self._require_device or len(missing) == len(counts))):
             return ERROR
-        if self.findings:
+        if self._fault is not None:
+            return FINDING if self._fault.caught(self.found) else ERROR
+        if self.found:
             return FINDING
         return ERROR if any(count.errors for count in counts) else AGREE

@@ -32,6 +32,10 @@ class Coordinates:
     schedule: Schedule = Schedule.ADVERSARIAL
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise Refusal(f"seed {self.seed} of the schedule: it must be 0 or more")
+
     def __str__(self) -> str:
         if self.target is Target.GPU:
             return str(self.target)

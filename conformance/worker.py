@@ -4,8 +4,11 @@ The simulator runs in this process. A GPU case runs in a worker, because a kerne
 CUDA context in which every later call fails, and a kernel that never ends cannot be stopped from within. The worker is
 spawned, not forked: CUDA does not survive a fork. What kills a worker is a finding of the job that it was carrying
 out, and the next job gets a fresh worker.
+
+Neither waits for ever: a worker has a deadline, the simulator a budget of steps, which is the same on every machine.
 """
 
+import math
 import multiprocessing
 import os
 import signal
@@ -13,12 +16,13 @@ import traceback
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Arrays
 from tileproof.conformance.faults import fault as find_fault
 from tileproof.conformance.finding import Finding, FindingKind
+from tileproof.conformance.registry import contract_of
 from tileproof.conformance.run_case import CaseResult, run_case
 from tileproof.conformance.target import Coordinates, DeviceFactory, open_device
 from tileproof.kernels.device import DeviceError
@@ -27,6 +31,11 @@ from tileproof.oracle.refusal import Refusal
 CASE_DEADLINE_S = 60.0
 START_DEADLINE_S = 180.0
 """Importing CuPy and creating a context on a cold machine takes tens of seconds."""
+
+STEPS_PER_CASE = 1 << 16
+STEPS_PER_ELEMENT = 4
+"""The simulator's patience, by the elements of all tensors of a case: some twenty times what the quantisation kernels
+take under the adversarial schedule (3,000 steps for the smallest case, 0.2 for each further element)."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +73,24 @@ class DeviceLost(Exception):
     """After a crash no fresh worker could open the device again."""
 
 
+@runtime_checkable
+class CountsSteps(Protocol):
+    """A device that gives a launch up after so many steps: the simulator."""
+
+    step_budget: int
+
+
+def step_budget(case: Case) -> int:
+    """Steps after which a kernel that runs this case is taken for an endless one."""
+    elements = sum(math.prod(spec.shape) for spec in contract_of(case).tensors(case.shape))
+    return STEPS_PER_CASE + STEPS_PER_ELEMENT * elements
+
+
 def execute(job: Job, make_device: DeviceFactory) -> CaseResult:
     """Run one job in this process, on the device that the factory gives for its coordinates."""
     device = make_device(job.coordinates)
+    if isinstance(device, CountsSteps):
+        device.step_budget = step_budget(job.case)
     if job.fault is None:
         return run_case(job.case, device, inputs=job.inputs)
     fault = find_fault(job.fault)
@@ -84,8 +108,14 @@ class InProcess:
         self._make_device(coordinates)
 
     def run(self, job: Job) -> CaseResult:
-        """Carry out one job."""
-        return execute(job, self._make_device)
+        """Carry out one job; a kernel that does not end is a finding in the result."""
+        from tileproof.simulators.ptx.machine.engine import StepBudgetExceeded  # here: loading it takes a while
+
+        try:
+            return execute(job, self._make_device)
+        except StepBudgetExceeded as exceeded:
+            finding = Finding(FindingKind.TIMEOUT, f"{exceeded.message}: an endless loop", "timeout")
+            return CaseResult(job.case, (finding,), route="", seconds=0.0)
 
     def close(self) -> None:
         """Nothing to let go."""

@@ -66,8 +66,9 @@ def check(*arguments: str) -> int:
         (fakes.right, [SMALL, "--events", "no/such/folder"], 2),
         (fakes.right, ["no/such/case"], 2),
         (fakes.right, ["nothing*"], 2),
-        (fakes.right, [SMALL, "--fault", "divide"], 0),
         (fakes.wrong, [SMALL, "--fault", "divide"], 1),
+        (fakes.right, [SMALL, "--fault", "divide"], 2),  # not caught
+        (fakes.wrong, [SMALL, "--fault", "missing-barrier"], 2),  # a mismatch, and no race
     ],
 )
 def test_exit_codes(monkeypatch: pytest.MonkeyPatch, sim: Behaviour, arguments: list[str], code: int) -> None:
@@ -129,6 +130,70 @@ def test_ctrl_c_gives_the_summary_of_what_ran(
     assert "FAIL  ninfer_quantize" in out
     assert "sim: 0 passed, 1 failed, 1 not run" in out
     assert "interrupted" in out
+
+
+def test_a_case_that_did_not_run_is_not_counted_as_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tileproof.conformance.console.PLAIN_INTERVAL_S", 0.0)
+    use(monkeypatch, lambda job: fakes.right(job) if str(job.case) == SMALL else fakes.interrupted(job))
+    assert check(SMALL, OTHER) == 2
+    captured = capsys.readouterr()
+    assert captured.err == "1 of 2 done, 0 failed\n"
+    assert "sim: 1 passed, 0 failed, 1 not run" in captured.out
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+@pytest.mark.parametrize(("sim", "summary"), [(fakes.right, "1 passed, 0 failed"), (fakes.wrong, "0 passed, 1 failed")])
+def test_a_full_disk_under_the_event_file_is_an_error_after_the_summary(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], sim: Behaviour, summary: str
+) -> None:
+    use(monkeypatch, sim)
+    assert check(SMALL, "--events", "/dev/full") == 2
+    captured = capsys.readouterr()
+    assert f"sim: {summary}, 0 not run" in captured.out
+    assert captured.err.startswith("error: /dev/full: cannot be written: No space left on device\n")
+
+
+def test_a_crash_folder_that_cannot_be_written_keeps_findings_and_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    use(monkeypatch, fakes.wrong)
+    Path("occupied").touch()
+    assert check(SMALL, OTHER, "--crash-dir", "occupied") == 1
+    captured = capsys.readouterr()
+    assert "FAIL  ninfer_quantize  mismatch in codes" in captured.out
+    assert "no crash file could be kept" in captured.out
+    assert "tileproof replay" not in captured.out
+    assert "sim: 0 passed, 2 failed, 0 not run" in captured.out
+    assert captured.err.startswith("warning: crash file occupied/")
+    assert captured.err.endswith("cannot be written: File exists (1 more crash files likewise)\n")
+
+
+def test_a_name_that_is_no_unicode_is_shown_and_written(
+    tmp_path: Path,
+) -> None:
+    name = os.fsdecode(b"w\xff.npy")
+    np.save(name, np.linspace(-3, 3, 21, dtype=np.float32).reshape(3, 7))
+    command = [sys.executable, "-m", "tileproof.conformance", "check", "--input", name, "--rows", "1"]
+    options = ["--events", "e.ndjson", "--schedule", "friendly", "--fault", "truncates"]
+    ended = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    assert "internal" not in ended.stderr
+    assert "inputs from w\\udcff.npy:w\\udcff[:1]" in ended.stdout
+    (found,) = (event for event in read_events(tmp_path / "e.ndjson") if isinstance(event, FindingFound))
+    assert found.origin.startswith(name)
+
+
+@pytest.mark.parametrize("arguments", [["replay"], ["check", "--input"]])
+def test_a_name_too_long_for_a_file_is_refused_in_one_line(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*arguments, "a" * 5000]) == 2
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error.startswith("error: ")
+    assert "internal" not in error
+    assert len(error) < 120
+    assert hint.startswith("hint: ")
 
 
 def test_seed_and_schedule_are_shown_also_when_green(
@@ -253,7 +318,7 @@ def test_the_module_runs_as_a_program_and_keeps_data_and_progress_apart(tmp_path
     )
     assert ended.returncode == 0, ended.stderr
     assert "sim: 1 passed, 0 failed, 0 not run" in ended.stdout
-    assert ended.stderr == ""
+    assert ended.stderr in ("", "1 of 1 done, 0 failed\n")  # progress, on a slow machine
     assert [json.loads(line)["event"] for line in (tmp_path / "e.ndjson").read_text().splitlines()] == [
         "run-started",
         "case-started",

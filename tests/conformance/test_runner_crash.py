@@ -1,7 +1,11 @@
 import base64
+import errno
 import json
+import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,15 +17,16 @@ import runner_fakes as fakes
 from numpy.typing import NDArray
 from runner_fakes import GPU, SIM, FakeRunner, small_case
 
-from tileproof.conformance import registry
+from tileproof.conformance import cli, registry
 from tileproof.conformance.case import Case
-from tileproof.conformance.crash import FORMAT, CrashFolder, CrashRecord, Status, hash_inputs, read_crash
+from tileproof.conformance.crash import FORMAT, CrashFolder, CrashRecord, Status, hash_inputs, read_crash, seal
 from tileproof.conformance.environment import capture
+from tileproof.conformance.events import CaseFinished, CrashFileFailed, Event, FindingFound, RunFinished
 from tileproof.conformance.replay import Outcome, replay
 from tileproof.conformance.run_case import CaseResult, case_inputs
 from tileproof.conformance.session import GivenInputs, Plan, Session
 from tileproof.conformance.target import Target
-from tileproof.conformance.worker import Job
+from tileproof.conformance.worker import InProcess, Job
 from tileproof.oracle.refusal import Refusal
 
 
@@ -220,10 +225,46 @@ BAD_EDITS: dict[str, tuple[dict[str, Any], str]] = {
     "status": ({"status": "great"}, "is not one of launched, failed, error"),
     "no target": ({"coordinates": []}, "names no target"),
     "sidecar elsewhere": ({"sidecar": "../x.npz"}, "is not a file beside it"),
-    "sidecar missing": ({"sidecar": "gone.npz"}, "cannot be read"),
+    "sidecar of another": ({"sidecar": "gone.npz"}, "is not a file beside it"),
+    "sidecar nameless": ({"sidecar": ""}, "is not a file beside it"),
+    "sidecar upward": ({"sidecar": ".."}, "is not a file beside it"),
+    "sidecar with NUL": ({"sidecar": "x\0.npz"}, "is not a file beside it"),
+    "sidecar of no letters": ({"sidecar": "\ud800"}, "is not a file beside it"),
     "hash": ({"inputs_sha256": "00"}, "do not have the recorded hash"),
     "case": ({"case": 5}, "is not a text"),
+    "case of no letters": ({"case": "\ud800"}, "has 1 parts, not 6"),
+    "case beyond memory": (
+        {"case": "ninfer_quantize/fp8_quantize_rows/vector/T1.K900000000000000000.f32/ties/0", "inputs": []},
+        "its inputs cannot be made",
+    ),
+    "seed": ({"coordinates": [{"target": "sim", "arch": "sm_90a", "schedule": "friendly", "seed": -1}]}, "seed -1"),
+    "fault": ({"fault": "no-such"}, "unknown fault"),
+    "input name of no letters": (
+        {"inputs": [{"name": "\ud800", "dtype": "float32", "shape": [1], "base64": "AAAAAA=="}]},
+        "do not have the recorded hash",
+    ),
 }
+
+
+def edit_crash(path: Path, edit: Mapping[str, Any], *, sealed: bool = True) -> None:
+    """Change a crash file, with the checksum to match as somebody who knows the form would."""
+    data = json.loads(path.read_text())
+    del data["checksum"]
+    path.write_text(json.dumps(seal({**data, **edit}) if sealed else {**json.loads(path.read_text()), **edit}))
+
+
+@pytest.mark.parametrize(
+    "edit", [{"fault": "divide"}, {"case": fakes.OTHER}, {"error": "x"}, {"generator_version": 2}, {"checksum": ""}]
+)
+def test_no_field_of_a_crash_file_can_be_changed_unnoticed(
+    tmp_path: Path, edit: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = run(tmp_path, FakeRunner(fakes.wrong))
+    edit_crash(path, edit, sealed=False)
+    assert cli.main(["replay", str(path)]) == 2
+    outcome, reason = capsys.readouterr().out.splitlines()[:2]
+    assert outcome.startswith("ERROR")
+    assert "does not have the recorded checksum" in reason
 
 
 @pytest.mark.parametrize("name", BAD_EDITS)
@@ -231,8 +272,8 @@ def test_a_crash_file_that_was_tampered_with_is_refused_in_one_line(tmp_path: Pa
     edit, message = BAD_EDITS[name]
     inputs = {"x": np.zeros((2, 9), np.float32)}
     path = CrashFolder(tmp_path).write(record(inputs), inputs)
-    path.write_text(json.dumps({**json.loads(path.read_text()), **edit}))
-    outcome = replay(path, {Target.SIM: FakeRunner(fakes.right)})
+    edit_crash(path, edit)
+    outcome = replay(path, {Target.SIM: InProcess()})
     assert outcome.outcome is Outcome.ERROR
     assert message in outcome.reason
 
@@ -250,9 +291,8 @@ def test_a_crash_file_that_was_tampered_with_is_refused_in_one_line(tmp_path: Pa
 def test_stored_bits_that_do_not_fit_are_refused(tmp_path: Path, field: str, value: object, message: str) -> None:
     inputs = {"x": np.zeros((2, 9), np.float32)}
     path = CrashFolder(tmp_path).write(record(inputs), inputs)
-    data = json.loads(path.read_text())
-    data["inputs"][0][field] = value
-    path.write_text(json.dumps(data))
+    (stored,) = json.loads(path.read_text())["inputs"]
+    edit_crash(path, {"inputs": [{**stored, field: value}]})
     with pytest.raises(Refusal) as refusal:
         read_crash(path)
     assert message in str(refusal.value)
@@ -262,3 +302,95 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Refusal, match="cannot be written"):
         CrashFolder(tmp_path / "file").write(record({}))
+
+
+def events_without_a_folder(folder: Path, behaviour: fakes.Behaviour) -> list[Event]:
+    """The events of a run that loses its crash folder in the launch."""
+
+    def lose(job: Job) -> CaseResult:
+        shutil.rmtree(folder)
+        folder.touch()
+        return behaviour(job)
+
+    session = Session(Plan((small_case(),), (SIM,)), CrashFolder(folder), {Target.SIM: FakeRunner(lose)})
+    return list(session.events())[2:]
+
+
+def test_a_finding_does_not_depend_on_its_crash_file(tmp_path: Path) -> None:
+    found, failed, ended, last = events_without_a_folder(tmp_path / "crashes", fakes.wrong)
+    assert isinstance(found, FindingFound)
+    assert isinstance(failed, CrashFileFailed)
+    assert failed.crash == found.crash
+    assert isinstance(ended, CaseFinished)
+    assert isinstance(last, RunFinished)
+    assert last.exit_code == 1
+
+
+def test_an_error_does_not_depend_on_its_crash_file(tmp_path: Path) -> None:
+    *_, last = events_without_a_folder(tmp_path / "crashes", fakes.broken)
+    assert isinstance(last, RunFinished)
+    assert (last.counts[0].errors, last.exit_code) == (1, 2)
+
+
+def test_a_pass_does_not_depend_on_its_crash_file(tmp_path: Path) -> None:
+    *_, last = events_without_a_folder(tmp_path / "crashes", fakes.right)
+    assert isinstance(last, RunFinished)
+    assert last.exit_code == 0
+
+
+def test_a_crash_file_that_cannot_be_removed_is_told_and_the_case_passes(tmp_path: Path) -> None:
+    def occupy(job: Job) -> CaseResult:
+        (path,) = tmp_path.glob("*.json")
+        path.unlink()
+        path.mkdir()
+        return fakes.right(job)
+
+    session = Session(Plan((small_case(),), (SIM,)), CrashFolder(tmp_path), {Target.SIM: FakeRunner(occupy)})
+    *_, failed, ended, last = session.events()
+    assert isinstance(failed, CrashFileFailed)
+    assert "cannot be removed" in failed.reason
+    assert isinstance(ended, CaseFinished)
+    assert ended.passed
+    assert isinstance(last, RunFinished)
+    assert last.exit_code == 0
+
+
+def test_several_runs_share_a_folder(tmp_path: Path) -> None:
+    program = (
+        "import sys; import numpy as np\n"
+        "from dataclasses import replace; from pathlib import Path\n"
+        "from test_runner_crash import record, Status, CrashFolder\n"
+        f"folder, inputs = CrashFolder(Path({str(tmp_path)!r})), {{'x': np.zeros((512, 1024), np.float32)}}\n"
+        "failed = record(inputs)\n"
+        "for turn in range(40):\n"
+        "    folder.write(replace(failed, status=Status.LAUNCHED))\n"
+        "    folder.discard(failed) if turn % 4 == 3 else folder.write(failed, inputs)\n"
+        "folder.write(failed, inputs)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    command = [sys.executable, "-c", program]
+    runs = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    assert [(run.communicate()[1], run.returncode) for run in runs] == [("", 0)] * 4
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".npz"]
+    (path,) = tmp_path.glob("*.json")
+    stored, inputs = read_crash(path)
+    assert stored.sidecar is not None
+    assert inputs is not None
+
+
+def test_what_was_half_written_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(Refusal, match="No space left"):
+        CrashFolder(tmp_path).write(record({}))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_replay_leaves_the_file_and_the_next_pass_removes_it(tmp_path: Path) -> None:
+    (path,) = run(tmp_path, FakeRunner(fakes.wrong))
+    before = path.read_bytes()
+    assert replay(path, {Target.SIM: FakeRunner(fakes.right)}).outcome is Outcome.FIXED
+    assert path.read_bytes() == before
+    assert run(tmp_path, FakeRunner(fakes.right)) == []

@@ -12,6 +12,7 @@ from tileproof.conformance.events import (
     CaseFinished,
     CaseNotRun,
     CaseStarted,
+    CrashFileFailed,
     Event,
     EventFile,
     FindingFound,
@@ -36,7 +37,8 @@ def all_events() -> list[Event]:
     return [
         RunStarted("smoke", 2, (SIM, GPU), None, capture()),
         TargetUnavailable(Target.GPU, "no GPU — none at all"),
-        CaseStarted(SMALL, Target.SIM, "ABCDEFG", "w.npy:w"),
+        CrashFileFailed(SMALL, "ABCDEFG", "cannot be written: No space left on device"),
+        CaseStarted(SMALL, Target.SIM, "ABCDEFG", "w.npy:w\udcff"),
         FindingFound(SMALL, (Target.SIM,), "ABCDEFG", finding),
         CaseFinished(SMALL, Target.SIM, False, "scalar", 0.5, "d", ("a note",)),
         CaseErrored(SMALL, Target.SIM, "ABCDEFG", "not modelled", "Traceback ..."),

@@ -1,19 +1,21 @@
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 import runner_fakes as fakes
-from runner_fakes import GPU, SMALL, FakeRunner, small_case
+from runner_fakes import GPU, SIM, SMALL, FakeRunner, small_case
 
 from tileproof.conformance.crash import CrashFolder, Status, read_crash
 from tileproof.conformance.events import CaseFinished, CaseNotRun, Event, FindingFound, RunFinished, TargetUnavailable
+from tileproof.conformance.faults import Edit, Fault
 from tileproof.conformance.finding import FindingKind
 from tileproof.conformance.registry import find_case
 from tileproof.conformance.replay import Outcome, replay
 from tileproof.conformance.run_case import case_inputs
 from tileproof.conformance.session import Plan, Session
 from tileproof.conformance.target import DeviceFactory, Target
-from tileproof.conformance.worker import InternalError, Job, Worker
+from tileproof.conformance.worker import InProcess, InternalError, Job, Worker, step_budget
 from tileproof.oracle.refusal import Refusal
 
 
@@ -108,3 +110,23 @@ def test_a_device_that_does_not_come_back_leaves_the_rest_not_run(tmp_path: Path
     ]
     assert isinstance(events[-1], RunFinished)
     assert events[-1].exit_code == 1
+
+
+def test_a_kernel_that_spins_and_counts_is_a_timeout_of_its_case_on_the_simulator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counts = Edit(
+        "    __syncthreads();\n",
+        '    __syncthreads();\n    for (unsigned n = 1; n != 0; ++n) asm volatile("" : "+r"(n));\n',
+    )
+    spinning = Fault("spins", "ninfer_quantize", "spins and counts", "none", frozenset(), edits=(counts,))
+    monkeypatch.setattr("tileproof.conformance.worker.find_fault", {"spins": spinning}.get)
+    (finding,) = InProcess().run(replace(job(), coordinates=SIM, fault="spins")).findings
+    assert finding.kind is FindingKind.TIMEOUT
+    assert "fp8_quantize_rows.cu:10" in finding.message  # the loop
+
+
+def test_the_simulators_patience_is_far_beyond_what_a_right_kernel_takes() -> None:
+    worst = "ninfer_quantize/fp8_quantize_rows/vector/T2.K17408.bf16/subnormals/0"  # of the smoke tier: 6,508 steps
+    assert step_budget(find_case(worst)) > 20 * 6508
+    assert step_budget(small_case()) > 20 * 2989
