@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.report import best_seconds, show
 from tileproof.oracle.formats import BFLOAT16, E4M3FN, E5M2, FloatFormat
-from tileproof.oracle.sweep import sweep_float32
+from tileproof.oracle.numbers.sweep import sweep_float32
 
 _SIZE = 1 << 20
 _ENCODE_FLOOR, _DECODE_FLOOR, _SWEEP_LIMIT_S = 5.0, 3.0, 15.0

@@ -13,8 +13,8 @@ import numpy as np
 from benchmarks.report import best_seconds, show
 from tileproof.conformance.matrix_inputs import MatrixInputs
 from tileproof.conformance.matrix_peers import Peer, peers
-from tileproof.oracle.instruction import Instruction, parse_instruction
 from tileproof.oracle.matrix_unit import describe, multiply_add
+from tileproof.oracle.units.instruction import Instruction, parse_instruction
 
 _ARCH = "sm_90"
 #: Multiply-adds of one run: some milliseconds, so that the best run on a busy machine is an undisturbed one.

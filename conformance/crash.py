@@ -170,10 +170,10 @@ class CrashFolder:
             return Path(name)
         if name.isalnum() and _is_file(self._file(name.upper())):
             return self._file(name.upper())
-        known = sorted(file.stem for file in self.path.glob("*.json"))
+        known = sorted(file.stem for file in self.path.glob("*.json")) if is_there(self.path) else []
         near = difflib.get_close_matches(name.upper(), known, n=3) or known[:5]
         hint = "there are " + ", ".join(near) if near else "the folder holds none; give --crash-dir"
-        raise Refusal(f"no crash file {shorten(name)} in {self.path}", hint=hint)
+        raise Refusal(f"no crash file {shorten(name)} in {shorten(str(self.path))}", hint=hint)
 
     def _store(self, record: CrashRecord, inputs: Arrays) -> CrashRecord:
         inline = sum(array.nbytes for array in inputs.values()) <= INLINE_BYTES

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tileproof.oracle.format_record import FormatRecord
 from tileproof.oracle.formats import FLOAT16, FLOAT32, FLOAT64, FloatFormat
-from tileproof.oracle.instruction import Instruction
-from tileproof.oracle.operand import ACCUMULATOR_DTYPES, OperandType
+from tileproof.oracle.numbers.format_record import FormatRecord
+from tileproof.oracle.units.instruction import Instruction
+from tileproof.oracle.units.operand import ACCUMULATOR_DTYPES, OperandType
 
 Codes = NDArray[Any]
 Random = np.random.Generator

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.conformance.matrix_inputs import MatrixInputs
-from tileproof.oracle.instruction import Family, Instruction, Shape
-from tileproof.oracle.operand import OperandType
-from tileproof.oracle.unit import ExactSum, FlooredSum, FlushedPairs, FmaChain, LateSum, Unit
-from tileproof.oracle.unpacked import F16
+from tileproof.oracle.units.instruction import Family, Instruction, Shape
+from tileproof.oracle.units.operand import OperandType
+from tileproof.oracle.units.unit import ExactSum, FlooredSum, FlushedPairs, FmaChain, LateSum, Unit
+from tileproof.oracle.units.unpacked import F16
 
 Array = NDArray[Any]
 

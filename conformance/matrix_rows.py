@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tileproof.oracle.instruction import Instruction
 from tileproof.oracle.matrix_unit import describe
-from tileproof.oracle.unit import Unit
-from tileproof.oracle.unit_entry import Entry
-from tileproof.oracle.unit_table import ENTRIES
+from tileproof.oracle.units.instruction import Instruction
+from tileproof.oracle.units.unit import Unit
+from tileproof.oracle.units.unit_entry import Entry
+from tileproof.oracle.units.unit_table import ENTRIES
 
 ANY_ASSEMBLER = "12.8"
 

@@ -85,7 +85,14 @@ def _float_codes(binary: Binary) -> list[int]:
     one, tiny, infinity, unit = binary.one, binary.smallest_normal, binary.infinity, 1 << binary.fraction_bits
     quiet = infinity | unit >> 1
     positive = [0, one, quiet, infinity, 1, tiny, tiny - 1, one - 1, infinity | 1, infinity - 1, one + 1, one + unit]
-    positive += [2 * tiny - 1, tiny + 1, quiet | 3, (infinity << 1 | 1) & (binary.sign - 1) | unit - 1, one - unit]
+    positive += [
+        2 * tiny - 1,
+        tiny + 1,
+        quiet | 3,
+        one - 2,
+        (infinity << 1 | 1) & (binary.sign - 1) | unit - 1,
+        one - unit,
+    ]
     largest_reciprocal = infinity - 2 * unit  # 1 / x of this and the next codes is about the smallest normal number
     positive += [
         largest_reciprocal,

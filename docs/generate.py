@@ -35,7 +35,7 @@ types; `bar.sync` of a whole block; `bar.warp.sync` of a whole warp; shuffles, v
 
 `mma` and `wgmma` compute with the matrix unit of the device's architecture (`oracle/matrix_unit.py`), where 8-bit
 `mma` on sm_90 and sm_100 is what ptxas {matrix.ASSEMBLER} makes of it. Modelled: every shape and type that
-`oracle/nvidia_units.py` has for the architecture and whose fragments `oracle/fragments.py` has: `mma` with f16, bf16,
+`oracle/units/nvidia_units.py` has for the architecture and whose fragments `oracle/fragments.py` has: `mma` with f16, bf16,
 tf32, e4m3, e5m2 and their mixtures, s8, u8 and f64 operands, and `.kind::f8f6f4`; `wgmma` with A in registers or shared
 memory, all swizzles, `scale-d`, `imm-scale` and transposes. `ldmatrix` and `stmatrix`: m8n8 `.b16`, x1 to x4, `.trans`,
 and the m16n16 and m16n8 `.b8` forms; `movmatrix`. Refused: sparse and block-scaled forms, s4, u4 and b1 operands,

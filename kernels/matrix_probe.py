@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from tileproof.kernels.compile import compile_source
 from tileproof.kernels.device import Device
-from tileproof.oracle.instruction import Family, Instruction
-from tileproof.oracle.operand import ACCUMULATOR_DTYPES
 from tileproof.oracle.refusal import Refusal
+from tileproof.oracle.units.instruction import Family, Instruction
+from tileproof.oracle.units.operand import ACCUMULATOR_DTYPES
 
 Array = NDArray[Any]
 

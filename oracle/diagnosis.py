@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tileproof.oracle.digit import Offsets
-from tileproof.oracle.layouts import PACKS
-from tileproof.oracle.pack_layout import PackLayout
-from tileproof.oracle.rearrangement import (
+from tileproof.oracle.addresses.digit import Offsets
+from tileproof.oracle.addresses.pack_layout import PackLayout
+from tileproof.oracle.addresses.rearrangement import (
     Rearrangement,
     bit_swaps,
     halves,
@@ -30,6 +29,7 @@ from tileproof.oracle.rearrangement import (
     swizzles,
     transpositions,
 )
+from tileproof.oracle.layouts import PACKS
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.swizzle import Swizzle
 

@@ -24,11 +24,11 @@ from enum import Enum
 from functools import reduce
 
 from tileproof.oracle.evidence import Evidence
-from tileproof.oracle.float32 import add, float32, float32_code, fused_multiply_add, multiply
 from tileproof.oracle.formats import BFLOAT16, E4M3FN
-from tileproof.oracle.number import Number
+from tileproof.oracle.numbers.float32 import add, float32, float32_code, fused_multiply_add, multiply
+from tileproof.oracle.numbers.number import Number
+from tileproof.oracle.numbers.rounding import Overflow, Rounding
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.rounding import Overflow, Rounding
 
 
 class Axis(Enum):

@@ -17,13 +17,13 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from tileproof.oracle.convert import decode_number, encode_number
-from tileproof.oracle.convert_array import Codes, in_chunks, join_parts, split_codes, split_integers
-from tileproof.oracle.format_record import FormatRecord, NanRule, Specials
-from tileproof.oracle.lookup import encode_by_table, has_table
-from tileproof.oracle.number import Number
+from tileproof.oracle.numbers.convert import decode_number, encode_number
+from tileproof.oracle.numbers.convert_array import Codes, in_chunks, join_parts, split_codes, split_integers
+from tileproof.oracle.numbers.format_record import FormatRecord, NanRule, Specials
+from tileproof.oracle.numbers.lookup import encode_by_table, has_table
+from tileproof.oracle.numbers.number import Number
+from tileproof.oracle.numbers.rounding import Overflow, Rounding, choose
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.rounding import Overflow, Rounding, choose
 
 Out = TypeVar("Out", bound=npt.NDArray[Any])
 
@@ -294,7 +294,7 @@ def _to_float64(record: FloatFormat, codes: Codes) -> npt.NDArray[np.float64]:
 
 def _encode_into(record: FloatFormat, values: Codes, rounding: Rounding, overflow: Overflow, out: Codes) -> Codes:
     # numba takes 0.3 s to import, so only those who ask for speed pay for it.
-    from tileproof.oracle.compiled_convert import can_encode, encode_bits, plan_encode
+    from tileproof.oracle.numbers.compiled_convert import can_encode, encode_bits, plan_encode
 
     _require_out(out, (record.code_dtype,), values.shape)
     source = None if values.dtype.kind in "iu" else source_format(values.dtype)
@@ -307,7 +307,7 @@ def _encode_into(record: FloatFormat, values: Codes, rounding: Rounding, overflo
 
 
 def _decode_into(record: FloatFormat, codes: Codes, out: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    from tileproof.oracle.compiled_convert import look_up
+    from tileproof.oracle.numbers.compiled_convert import look_up
 
     if record.bits > 16:
         raise Refusal(f"{record.name} has {record.bits} bits; decoding into an array takes formats of at most 16")

@@ -11,17 +11,17 @@ from functools import cache
 
 import numpy as np
 
-from tileproof.oracle.bijection import Bijection, prove_enumeration, prove_rank
-from tileproof.oracle.dumma_fragments import DUMMA_A, DUMMA_B, DUMMA_C
+from tileproof.oracle.addresses.bijection import Bijection, prove_enumeration, prove_rank
+from tileproof.oracle.addresses.gf2 import BitMatrix
 from tileproof.oracle.evidence import Evidence
-from tileproof.oracle.fragment_map import FragmentMap
-from tileproof.oracle.gf2 import BitMatrix
-from tileproof.oracle.instruction import Family, Instruction, parse_instruction
-from tileproof.oracle.ldmatrix import ldmatrix, stmatrix
-from tileproof.oracle.mma_fragments import SHAPES, N, mma_a, mma_b, mma_c
-from tileproof.oracle.operand import ACCUMULATOR_DTYPES, OperandType
+from tileproof.oracle.maps.dumma_fragments import DUMMA_A, DUMMA_B, DUMMA_C
+from tileproof.oracle.maps.fragment_map import FragmentMap
+from tileproof.oracle.maps.ldmatrix import ldmatrix, stmatrix
+from tileproof.oracle.maps.mma_fragments import SHAPES, N, mma_a, mma_b, mma_c
+from tileproof.oracle.maps.wgmma_fragments import wgmma_a, wgmma_d, wgmma_k
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.wgmma_fragments import wgmma_a, wgmma_d, wgmma_k
+from tileproof.oracle.units.instruction import Family, Instruction, parse_instruction
+from tileproof.oracle.units.operand import ACCUMULATOR_DTYPES, OperandType
 
 #: Kinds of `mma` whose 4-bit elements are dense; in the others every element fills a byte.
 _DENSE_KINDS = ("mxf4", "mxf4nvf4")

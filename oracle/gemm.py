@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tileproof.oracle.accumulation_order import AccumulationOrder, Chain, Combination
 from tileproof.oracle.formats import FLOAT32
 from tileproof.oracle.matrix_unit import multiply_add
-from tileproof.oracle.operand import ACCUMULATOR_DTYPES
+from tileproof.oracle.products.accumulation_order import AccumulationOrder, Chain, Combination
 from tileproof.oracle.refusal import Refusal
+from tileproof.oracle.units.operand import ACCUMULATOR_DTYPES
 
 Matrix = npt.NDArray[Any]
 

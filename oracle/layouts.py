@@ -7,9 +7,9 @@ read as a mixed-radix number, and the tests hold them to the formula as written.
 For scale factors the axes are n = row of the operand (M or N) and k = scale column (K / 16 or K / 32).
 """
 
-from tileproof.oracle.digit import K, N
+from tileproof.oracle.addresses.digit import K, N
+from tileproof.oracle.addresses.pack_layout import PackLayout, Use
 from tileproof.oracle.evidence import Evidence
-from tileproof.oracle.pack_layout import PackLayout, Use
 from tileproof.oracle.refusal import Refusal
 
 _SKILLS = "HuangPuStar/MetaInfer metainfer/tasks/dcu_kernel_auto_opt/skills"

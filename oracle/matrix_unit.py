@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tileproof.oracle.block_scaled_sum_array import group_scaled_sums
-from tileproof.oracle.fma_chain_array import fma_chains
-from tileproof.oracle.fused_sum_array import Coded, Side, fused_sums
-from tileproof.oracle.instruction import Instruction, parse_instruction
-from tileproof.oracle.integer_sum import integer_sums
-from tileproof.oracle.matrix_definition import define_tiles
-from tileproof.oracle.matrix_operands import Codes, MatrixOperands, check_operands, values_of
-from tileproof.oracle.mfma_array import mfma_sums
-from tileproof.oracle.operand import OperandType
-from tileproof.oracle.term_array import TermTable, table_index, term_table, unpacked_term_table
-from tileproof.oracle.unit import (
+from tileproof.oracle.units.block_scaled_sum_array import group_scaled_sums
+from tileproof.oracle.units.fma_chain_array import fma_chains
+from tileproof.oracle.units.fused_sum_array import Coded, Side, fused_sums
+from tileproof.oracle.units.instruction import Instruction, parse_instruction
+from tileproof.oracle.units.integer_sum import integer_sums
+from tileproof.oracle.units.matrix_definition import define_tiles
+from tileproof.oracle.units.matrix_operands import Codes, MatrixOperands, check_operands, values_of
+from tileproof.oracle.units.mfma_array import mfma_sums
+from tileproof.oracle.units.operand import OperandType
+from tileproof.oracle.units.term_array import TermTable, table_index, term_table, unpacked_term_table
+from tileproof.oracle.units.unit import (
     ExactSum,
     FlooredSum,
     FlushedPairs,
@@ -41,7 +41,7 @@ from tileproof.oracle.unit import (
     ScaledSum,
     Unit,
 )
-from tileproof.oracle.unit_table import find_unit
+from tileproof.oracle.units.unit_table import find_unit
 
 
 def multiply_add(

@@ -28,9 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tileproof.oracle.blocks import PER_ROW, quantize_block, quantize_blocks, require_matrix
-from tileproof.oracle.number import Number
-from tileproof.oracle.scale_rule import NINFER_ROW
+from tileproof.oracle.numbers.number import Number
+from tileproof.oracle.scaling.blocks import PER_ROW, quantize_block, quantize_blocks, require_matrix
+from tileproof.oracle.scaling.scale_rule import NINFER_ROW
 
 #: The divisor of amax: the largest finite E4M3FN value, 448.
 MAX_NORM = NINFER_ROW.max_norm

@@ -20,9 +20,9 @@ Source: Neroued/ninfer src/ops/linear/fp8/fp8_a8_schedule.cuh @1ba31703; the con
 
 from enum import Enum
 
-from tileproof.oracle.coverage import Band, Interval, bands, reaching
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.routing_calibration import (
+from tileproof.oracle.routes.coverage import Band, Interval, bands, reaching
+from tileproof.oracle.routes.routing_calibration import (
     CP_ASYNC_SCHEDULE,
     TMA_SCHEDULE,
     VOCABULARY,

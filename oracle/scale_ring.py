@@ -29,14 +29,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from tileproof.oracle.amax import Amax
 from tileproof.oracle.formats import FLOAT32
-from tileproof.oracle.number import Kind, Number
+from tileproof.oracle.numbers.number import Kind, Number
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.ring_fold import FoldRule, Launch, fold
-from tileproof.oracle.ring_stage import Field, Occasion, Reading
-from tileproof.oracle.ring_state import Cast, RingState, as_bits, as_float32, reciprocal_field, scale_field
-from tileproof.oracle.scale_formula import (
+from tileproof.oracle.ring.amax import Amax
+from tileproof.oracle.ring.ring_fold import FoldRule, Launch, fold
+from tileproof.oracle.ring.ring_stage import Field, Occasion, Reading
+from tileproof.oracle.ring.ring_state import Cast, RingState, as_bits, as_float32, reciprocal_field, scale_field
+from tileproof.oracle.ring.scale_formula import (
     Float32s,
     HostDivision,
     clamp_to_floor,
@@ -46,7 +46,7 @@ from tileproof.oracle.scale_formula import (
     reciprocals,
     seed_scale,
 )
-from tileproof.oracle.scale_recipe import Role, ScaleRecipe
+from tileproof.oracle.ring.scale_recipe import Role, ScaleRecipe
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@
 // one of them; K goes by in steps of kDepth elements, whose codes are decoded once into shared memory. Strides count
 // elements.
 //
-// The definitions are oracle/exact_product.py and oracle/gemm.py; the unit's rules stand in oracle/fused_sum.py.
+// The definitions are oracle/products/exact_product.py and oracle/gemm.py; the unit's rules stand in oracle/units/fused_sum.py.
 
 using Index = long long;
 

@@ -21,9 +21,9 @@ from tileproof.kernels.launcher import (
     check_tensors,
 )
 from tileproof.kernels.tensor import Tensor
-from tileproof.oracle.accumulation_order import AccumulationOrder, KOrder
-from tileproof.oracle.instruction import Family, Shape
+from tileproof.oracle.products.accumulation_order import AccumulationOrder, KOrder
 from tileproof.oracle.refusal import Refusal
+from tileproof.oracle.units.instruction import Family, Shape
 
 NAME = "e4m3_gemm"
 SOURCE = resources.files("tileproof.kernels.reference").joinpath(f"{NAME}.cu").read_text()

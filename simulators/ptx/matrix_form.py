@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from tileproof.oracle.fragment_map import FragmentMap
-from tileproof.oracle.instruction import Instruction
-from tileproof.oracle.wgmma_tile import Major
+from tileproof.oracle.maps.fragment_map import FragmentMap
+from tileproof.oracle.maps.wgmma_tile import Major
+from tileproof.oracle.units.instruction import Instruction
 
 
 @dataclass(frozen=True)

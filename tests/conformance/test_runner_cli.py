@@ -184,7 +184,7 @@ def test_a_name_that_is_no_unicode_is_shown_and_written(
     assert found.origin.startswith(name)
 
 
-@pytest.mark.parametrize("arguments", [["replay"], ["check", "--input"]])
+@pytest.mark.parametrize("arguments", [["replay"], ["check", "--input"], ["replay", "ABCDEFG", "--crash-dir"]])
 def test_a_name_too_long_for_a_file_is_refused_in_one_line(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

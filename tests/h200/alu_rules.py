@@ -88,6 +88,11 @@ _EXACT: dict[str, Callable[..., NDArray[np.float64]]] = {
 }
 
 
+def _beyond(form: Form, values: Sequence[Bits]) -> Mask:
+    """Start or length is above 255."""
+    return np.greater(np.maximum(values[-2], values[-1]), 255)
+
+
 def _everywhere(form: Form, values: Sequence[Bits]) -> Mask:
     return np.ones(values[0].shape, np.bool_)
 
@@ -95,8 +100,9 @@ def _everywhere(form: Form, values: Sequence[Bits]) -> Mask:
 _DECIDES: dict[str, Callable[[Form, Sequence[Bits]], Mask]] = {
     rule.ZERO_DIVISOR.text: _zero_divisor,
     rule.MINIMUM_OVERFLOW.text: _minimum,
-    rule.FLUSH_AFTER_ROUNDING.text: _flushed,
+    rule.FLUSH_TINY.text: _flushed,
     rule.SATURATED_ZERO.text: _negative_zero,
     rule.DOUBLE_NAN.text: _nan_result,
-    rule.TF32_LOW_BITS.text: _everywhere,
+    rule.TF32_NAN.text: _everywhere,
+    rule.FIELD_RANGE.text: _beyond,
 }

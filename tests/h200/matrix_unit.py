@@ -29,12 +29,12 @@ from tileproof.kernels.cupy_device import CupyDevice
 from tileproof.kernels.device import Device
 from tileproof.kernels.matrix_probe import MatrixProbe
 from tileproof.oracle.formats import FLOAT32, FloatFormat
-from tileproof.oracle.instruction import Family, Instruction, parse_instruction
-from tileproof.oracle.matrix_operands import check_operands, values_of
 from tileproof.oracle.matrix_unit import describe, multiply_add, run_unit
-from tileproof.oracle.operand import OperandType
-from tileproof.oracle.unit import FusedSum, LateSum, Unit
-from tileproof.oracle.unit_table import ENTRIES
+from tileproof.oracle.units.instruction import Family, Instruction, parse_instruction
+from tileproof.oracle.units.matrix_operands import check_operands, values_of
+from tileproof.oracle.units.operand import OperandType
+from tileproof.oracle.units.unit import FusedSum, LateSum, Unit
+from tileproof.oracle.units.unit_table import ENTRIES
 
 Array = NDArray[Any]
 

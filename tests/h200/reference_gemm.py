@@ -23,9 +23,9 @@ from tileproof.conformance.environment import capture
 from tileproof.kernels.cupy_device import CupyDevice
 from tileproof.kernels.reference.e4m3_gemm import NAME, NOT_A_NUMBER, SOURCE, Arithmetic, E4m3Gemm
 from tileproof.kernels.tensor import Tensor
-from tileproof.oracle.accumulation_order import AccumulationOrder, RaggedK
-from tileproof.oracle.exact_product import exact_product
 from tileproof.oracle.gemm import gemm
+from tileproof.oracle.products.accumulation_order import AccumulationOrder, RaggedK
+from tileproof.oracle.products.exact_product import exact_product
 
 Codes = NDArray[np.uint8]
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from tileproof.kernels.compile import CompiledModule
 from tileproof.kernels.matrix_probe import MatrixProbe, entry_name
-from tileproof.oracle.instruction import Instruction, parse_instruction
 from tileproof.oracle.matrix_unit import multiply_add
 from tileproof.oracle.refusal import Refusal
+from tileproof.oracle.units.instruction import Instruction, parse_instruction
 
 Array = NDArray[Any]
 

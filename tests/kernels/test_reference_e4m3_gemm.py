@@ -14,9 +14,9 @@ from tileproof.kernels.launcher import NOTHING_TO_LAUNCH, Launch
 from tileproof.kernels.reference import e4m3_gemm as launcher
 from tileproof.kernels.reference.e4m3_gemm import NAME, NOT_A_NUMBER, SOURCE, Arithmetic, E4m3Gemm, twin_of
 from tileproof.kernels.tensor import Tensor
-from tileproof.oracle.accumulation_order import AccumulationOrder, KOrder, RaggedK, SplitK
-from tileproof.oracle.exact_product import exact_product
 from tileproof.oracle.gemm import gemm
+from tileproof.oracle.products.accumulation_order import AccumulationOrder, KOrder, RaggedK, SplitK
+from tileproof.oracle.products.exact_product import exact_product
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.device import Device
 

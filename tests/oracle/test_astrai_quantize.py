@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tileproof.oracle.astrai_quantize import AstraiQuantized, Outputs, Stage, quantize, quantize_code
 from tileproof.oracle.formats import BFLOAT16, E2M1FN, E4M3FN, E5M2, FLOAT32, source_format
 from tileproof.oracle.refusal import Refusal
+from tileproof.oracle.scaling.astrai_quantize import AstraiQuantized, Outputs, Stage, quantize, quantize_code
 
 Values = npt.NDArray[Any]
 BF16 = np.dtype(ml_dtypes.bfloat16)

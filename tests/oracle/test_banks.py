@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tileproof.oracle.addresses.lds_tile import STRIDES, LdsTile, publish_position
+from tileproof.oracle.addresses.xor_tile import tile_at
 from tileproof.oracle.banks import LDS, SHARED, Access, BankUse, bank_use
 from tileproof.oracle.evidence import Evidence
-from tileproof.oracle.lds_tile import STRIDES, LdsTile, publish_position
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.xor_tile import tile_at
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "h200_shared_banks.npz"
 IDLE = 16384

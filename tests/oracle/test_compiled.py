@@ -5,7 +5,7 @@ from typing import Any
 import numba
 import pytest
 
-from tileproof.oracle import compiled
+from tileproof.oracle.numbers import compiled
 
 
 def double(value: int) -> int:

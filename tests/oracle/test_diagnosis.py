@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tileproof.oracle.addresses.probe import bit_map, index_planes, recover_map
+from tileproof.oracle.addresses.rearrangement import Cause
 from tileproof.oracle.diagnosis import Diagnosis, Region, diagnose, diagnose_pack, diagnose_tile, general
 from tileproof.oracle.layouts import PACKS
-from tileproof.oracle.probe import bit_map, index_planes, recover_map
-from tileproof.oracle.rearrangement import Cause
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.swizzle import Swizzle
 

@@ -27,9 +27,9 @@ from tileproof.oracle.epilogue import (
     Output,
     epilogue_code,
 )
-from tileproof.oracle.epilogue_array import Operands, apply_epilogue
+from tileproof.oracle.epilogues.epilogue_array import Operands, apply_epilogue
 from tileproof.oracle.formats import BFLOAT16, E4M3FN, E5M2, FLOAT32, source_format
-from tileproof.oracle.number import Number
+from tileproof.oracle.numbers.number import Number
 from tileproof.oracle.refusal import Refusal
 
 Array = npt.NDArray[Any]

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tileproof.oracle import float32, float32_array
-from tileproof.oracle.float32_array import Float32s
 from tileproof.oracle.formats import BFLOAT16, FLOAT32
-from tileproof.oracle.number import Kind, Number
+from tileproof.oracle.numbers import float32, float32_array
+from tileproof.oracle.numbers.float32_array import Float32s
+from tileproof.oracle.numbers.number import Kind, Number
+from tileproof.oracle.numbers.rounding import Overflow, Rounding
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.rounding import Overflow, Rounding
 
 Ternary = Callable[[Float32s, Float32s, Float32s], Float32s]
 

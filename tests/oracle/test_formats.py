@@ -24,9 +24,9 @@ from tileproof.oracle.formats import (
     FloatFormat,
     nan_table,
 )
-from tileproof.oracle.number import Kind, Number
+from tileproof.oracle.numbers.number import Kind, Number
+from tileproof.oracle.numbers.rounding import Overflow, Rounding
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.rounding import Overflow, Rounding
 
 ML_DTYPES: dict[str, np.dtype[Any]] = {
     "E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),

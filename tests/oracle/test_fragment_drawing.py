@@ -5,12 +5,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tileproof.oracle.fragment_drawing import draw_fragment
-from tileproof.oracle.fragment_map import FragmentMap
-from tileproof.oracle.ldmatrix import ldmatrix
-from tileproof.oracle.mma_fragments import mma_a, mma_b, mma_c
+from tileproof.oracle.maps.fragment_drawing import draw_fragment
+from tileproof.oracle.maps.fragment_map import FragmentMap
+from tileproof.oracle.maps.ldmatrix import ldmatrix
+from tileproof.oracle.maps.mma_fragments import mma_a, mma_b, mma_c
+from tileproof.oracle.maps.wgmma_fragments import wgmma_d
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.wgmma_fragments import wgmma_d
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "fragment_mma_m16n8k8_b.svg"
 SVG = "{http://www.w3.org/2000/svg}"

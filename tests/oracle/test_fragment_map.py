@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileproof.oracle.bijection import Method, NotABijection
-from tileproof.oracle.dumma_fragments import DUMMA_A, DUMMA_B, DUMMA_C
+from tileproof.oracle.addresses.bijection import Method, NotABijection
 from tileproof.oracle.evidence import Evidence
-from tileproof.oracle.fragment_map import COLUMN, ROW, FragmentMap, Operand, Place
 from tileproof.oracle.fragments import enumerate_fragment, every_fragment, find_fragments, prove_fragment
-from tileproof.oracle.mma_fragments import SHAPES, mma_a, mma_b, mma_c
+from tileproof.oracle.maps.dumma_fragments import DUMMA_A, DUMMA_B, DUMMA_C
+from tileproof.oracle.maps.fragment_map import COLUMN, ROW, FragmentMap, Operand, Place
+from tileproof.oracle.maps.mma_fragments import SHAPES, mma_a, mma_b, mma_c
+from tileproof.oracle.maps.wgmma_fragments import wgmma_a, wgmma_d
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.wgmma_fragments import wgmma_a, wgmma_d
 
 EVERY = list(every_fragment())
 #: One map of each rule, small enough to look at every element in Python.

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pytest
 import tensor_layouts.atoms_nv as atoms
 
-from tileproof.oracle.fragment_map import COLUMN, ROW, FragmentMap
-from tileproof.oracle.ldmatrix import ldmatrix, stmatrix
-from tileproof.oracle.mma_fragments import mma_a, mma_b, mma_c
-from tileproof.oracle.wgmma_fragments import wgmma_d
+from tileproof.oracle.maps.fragment_map import COLUMN, ROW, FragmentMap
+from tileproof.oracle.maps.ldmatrix import ldmatrix, stmatrix
+from tileproof.oracle.maps.mma_fragments import mma_a, mma_b, mma_c
+from tileproof.oracle.maps.wgmma_fragments import wgmma_d
 
 Numbers = npt.NDArray[np.int64]
 Atom = Any

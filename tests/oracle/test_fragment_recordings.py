@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pytest
 
 from tileproof.oracle.formats import E4M3FN
-from tileproof.oracle.fragment_map import COLUMN, ROW, FragmentMap
-from tileproof.oracle.ldmatrix import ldmatrix, load_rows, movmatrix, stmatrix, store_rows
-from tileproof.oracle.mma_fragments import mma_a, mma_b, mma_c
-from tileproof.oracle.wgmma_descriptor import MatrixDescriptor
-from tileproof.oracle.wgmma_fragments import wgmma_a, wgmma_d
-from tileproof.oracle.wgmma_tile import Major, read_tile
+from tileproof.oracle.maps.fragment_map import COLUMN, ROW, FragmentMap
+from tileproof.oracle.maps.ldmatrix import ldmatrix, load_rows, movmatrix, stmatrix, store_rows
+from tileproof.oracle.maps.mma_fragments import mma_a, mma_b, mma_c
+from tileproof.oracle.maps.wgmma_descriptor import MatrixDescriptor
+from tileproof.oracle.maps.wgmma_fragments import wgmma_a, wgmma_d
+from tileproof.oracle.maps.wgmma_tile import Major, read_tile
 
 Values = npt.NDArray[np.float64]
 Codes = npt.NDArray[Any]

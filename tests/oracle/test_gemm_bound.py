@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tileproof.oracle import error_bound as module
-from tileproof.oracle.accumulation_order import AccumulationOrder, KOrder, Partition, RaggedK, SplitK
-from tileproof.oracle.error_bound import ErrorBound, UndeclaredOrder, error_bound
-from tileproof.oracle.exact_product import exact_product
 from tileproof.oracle.formats import E4M3FN, FLOAT16, FloatFormat
 from tileproof.oracle.gemm import gemm
-from tileproof.oracle.operand import OPERAND_TYPES
+from tileproof.oracle.products import error_bound as module
+from tileproof.oracle.products.accumulation_order import AccumulationOrder, KOrder, Partition, RaggedK, SplitK
+from tileproof.oracle.products.error_bound import ErrorBound, UndeclaredOrder, error_bound
+from tileproof.oracle.products.exact_product import exact_product
+from tileproof.oracle.products.unit_losses import Loss, unit_losses
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.unit import ExactSum, FusedSum, LateSum, Unit
-from tileproof.oracle.unit_losses import Loss, unit_losses
-from tileproof.oracle.unit_table import ENTRIES
+from tileproof.oracle.units.operand import OPERAND_TYPES
+from tileproof.oracle.units.unit import ExactSum, FusedSum, LateSum, Unit
+from tileproof.oracle.units.unit_table import ENTRIES
 
 Codes = NDArray[Any]
 DEPTH = 96

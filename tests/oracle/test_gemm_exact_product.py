@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tileproof.oracle.exact_product import ExactProduct, exact_dot, exact_product
 from tileproof.oracle.formats import E4M3FN, E5M2, FLOAT32
-from tileproof.oracle.integer_matrix import FLOAT64_EXACT, multiply_integers
-from tileproof.oracle.number import Number
-from tileproof.oracle.operand import OPERAND_TYPES
+from tileproof.oracle.numbers.number import Number
+from tileproof.oracle.numbers.rounding import Overflow, Rounding
+from tileproof.oracle.products.exact_product import ExactProduct, exact_dot, exact_product
+from tileproof.oracle.products.integer_matrix import FLOAT64_EXACT, multiply_integers
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.rounding import Overflow, Rounding
+from tileproof.oracle.units.operand import OPERAND_TYPES
 
 PAIRS = [
     ("e4m3", "e4m3"),

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tileproof.oracle.accumulation_order import (
+from tileproof.oracle.formats import E4M3FN, FLOAT32
+from tileproof.oracle.gemm import gemm
+from tileproof.oracle.matrix_unit import define
+from tileproof.oracle.products.accumulation_order import (
     AccumulationOrder,
     Combination,
     KOrder,
@@ -17,18 +20,15 @@ from tileproof.oracle.accumulation_order import (
     RaggedK,
     SplitK,
 )
-from tileproof.oracle.exact_product import exact_product
-from tileproof.oracle.formats import E4M3FN, FLOAT32
-from tileproof.oracle.fused_sum import fused_sum, late_sum
-from tileproof.oracle.gemm import gemm
-from tileproof.oracle.matrix_unit import define
-from tileproof.oracle.operand import OPERAND_TYPES
+from tileproof.oracle.products.exact_product import exact_product
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.rounded_sum import add
-from tileproof.oracle.term import decode_operand
-from tileproof.oracle.unit import FusedSum, LateSum
-from tileproof.oracle.unit_table import find_unit
-from tileproof.oracle.unpacked import unpacked_term
+from tileproof.oracle.units.fused_sum import fused_sum, late_sum
+from tileproof.oracle.units.operand import OPERAND_TYPES
+from tileproof.oracle.units.rounded_sum import add
+from tileproof.oracle.units.term import decode_operand
+from tileproof.oracle.units.unit import FusedSum, LateSum
+from tileproof.oracle.units.unit_table import find_unit
+from tileproof.oracle.units.unpacked import unpacked_term
 
 Matrix = NDArray[Any]
 

@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tileproof.oracle.blocks import PER_1X128, PER_ROW, PER_TENSOR, Granularity
 from tileproof.oracle.formats import source_format
-from tileproof.oracle.int8 import (
+from tileproof.oracle.numbers.number import Kind, Number
+from tileproof.oracle.refusal import Refusal
+from tileproof.oracle.scaling.blocks import PER_1X128, PER_ROW, PER_TENSOR, Granularity
+from tileproof.oracle.scaling.int8 import (
     VLLM_SYMMETRIC,
     AffineRows,
     Int8Rule,
@@ -23,9 +25,7 @@ from tileproof.oracle.int8 import (
     quantize_int8_block,
     round_integer,
 )
-from tileproof.oracle.number import Kind, Number
-from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.scale_rule import VLLM_INT8, Apply, ScaleRule, StepForm, ZeroRule
+from tileproof.oracle.scaling.scale_rule import VLLM_INT8, Apply, ScaleRule, StepForm, ZeroRule
 
 Matrix = npt.NDArray[Any]
 NAN, INF = float("nan"), float("inf")

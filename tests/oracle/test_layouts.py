@@ -10,8 +10,8 @@ import tensor_layouts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileproof.oracle import nibble
-from tileproof.oracle.bijection import (
+from tileproof.oracle.addresses import nibble
+from tileproof.oracle.addresses.bijection import (
     Method,
     NotABijection,
     enumerate_layout,
@@ -19,11 +19,11 @@ from tileproof.oracle.bijection import (
     prove_layout,
     prove_rank,
 )
-from tileproof.oracle.digit import K, N
+from tileproof.oracle.addresses.digit import K, N
+from tileproof.oracle.addresses.gf2 import BitMatrix
+from tileproof.oracle.addresses.pack_layout import PackLayout
 from tileproof.oracle.evidence import Evidence
-from tileproof.oracle.gf2 import BitMatrix
 from tileproof.oracle.layouts import PACKS, find_layout
-from tileproof.oracle.pack_layout import PackLayout
 from tileproof.oracle.refusal import Refusal
 
 Offsets = npt.NDArray[np.int64]

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tileproof.oracle.fragment_map import FragmentMap
-from tileproof.oracle.ldmatrix import ROW_BYTES, ldmatrix, load_rows, movmatrix, stmatrix, store_rows
-from tileproof.oracle.mma_fragments import mma_a, mma_b, mma_c
+from tileproof.oracle.maps.fragment_map import FragmentMap
+from tileproof.oracle.maps.ldmatrix import ROW_BYTES, ldmatrix, load_rows, movmatrix, stmatrix, store_rows
+from tileproof.oracle.maps.mma_fragments import mma_a, mma_b, mma_c
 from tileproof.oracle.refusal import Refusal
 
 Bytes = npt.NDArray[np.uint8]

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from tileproof.conformance.matrix_inputs import MatrixInputs, generate
 from tileproof.conformance.matrix_rows import Row, rows
-from tileproof.oracle.instruction import parse_instruction
 from tileproof.oracle.matrix_unit import define, describe, multiply_add
-from tileproof.oracle.unit import FusedSum, LateSum
-from tileproof.oracle.unit_table import ENTRIES, support_table
+from tileproof.oracle.units.instruction import parse_instruction
+from tileproof.oracle.units.unit import FusedSum, LateSum
+from tileproof.oracle.units.unit_table import ENTRIES, support_table
 
 Array = NDArray[Any]
 

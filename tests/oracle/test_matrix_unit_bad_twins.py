@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from tileproof.conformance.matrix_peers import disagreements
 from tileproof.conformance.matrix_rows import ANY_ASSEMBLER, Row
-from tileproof.oracle import fused_sum, matrix_definition, mfma, rounded_sum, term
 from tileproof.oracle.formats import FORMATS, FloatFormat
-from tileproof.oracle.instruction import parse_instruction
-from tileproof.oracle.matrix_definition import define_tiles
-from tileproof.oracle.matrix_operands import check_operands, values_of
-from tileproof.oracle.number import Kind, Number
-from tileproof.oracle.rounding import Overflow, Rounding
-from tileproof.oracle.term import Term
-from tileproof.oracle.unit import (
+from tileproof.oracle.numbers.number import Kind, Number
+from tileproof.oracle.numbers.rounding import Overflow, Rounding
+from tileproof.oracle.units import fused_sum, matrix_definition, mfma, rounded_sum, term
+from tileproof.oracle.units.instruction import parse_instruction
+from tileproof.oracle.units.matrix_definition import define_tiles
+from tileproof.oracle.units.matrix_operands import check_operands, values_of
+from tileproof.oracle.units.term import Term
+from tileproof.oracle.units.unit import (
     CUT_TO_E8M13,
     CUT_TO_FLOAT32,
     ROUND_TO_FLOAT16,

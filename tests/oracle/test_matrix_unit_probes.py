@@ -13,9 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tileproof.oracle.formats import FLOAT32, FloatFormat
-from tileproof.oracle.instruction import parse_instruction
 from tileproof.oracle.matrix_unit import define, multiply_add
-from tileproof.oracle.operand import ACCUMULATOR_DTYPES
+from tileproof.oracle.units.instruction import parse_instruction
+from tileproof.oracle.units.operand import ACCUMULATOR_DTYPES
 
 ENGINES: dict[str, Callable[..., NDArray[Any]]] = {"compiled": multiply_add, "definition": define}
 

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tileproof.oracle.instruction import parse_instruction
 from tileproof.oracle.matrix_unit import define, multiply_add
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.unit_table import ENTRIES
+from tileproof.oracle.units.instruction import parse_instruction
+from tileproof.oracle.units.unit_table import ENTRIES
 
 NAME = "mma.m16n8k32.f32.e4m3.e4m3"
 

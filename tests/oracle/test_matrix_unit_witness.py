@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from tileproof.conformance.matrix_inputs import generate
 from tileproof.conformance.matrix_peers import disagreements, peer_versions, peers
 from tileproof.conformance.matrix_rows import Row, rows
-from tileproof.oracle.instruction import parse_instruction
 from tileproof.oracle.matrix_unit import multiply_add
-from tileproof.oracle.unit import IntegerSum
+from tileproof.oracle.units.instruction import parse_instruction
+from tileproof.oracle.units.unit import IntegerSum
 
 Array = NDArray[Any]
 

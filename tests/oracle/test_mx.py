@@ -21,9 +21,9 @@ from tileproof.oracle.formats import (
     FloatFormat,
     source_format,
 )
-from tileproof.oracle.mx import ELEMENTS, MxScale, dequantize_mx, mx_scale_code, quantize_mx, quantize_mx_block
-from tileproof.oracle.number import Number
+from tileproof.oracle.numbers.number import Number
 from tileproof.oracle.refusal import Refusal
+from tileproof.oracle.scaling.mx import ELEMENTS, MxScale, dequantize_mx, mx_scale_code, quantize_mx, quantize_mx_block
 
 Blocks = npt.NDArray[Any]
 each_mode = pytest.mark.parametrize("mode", MxScale)

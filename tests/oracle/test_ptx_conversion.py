@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 
 from tileproof.oracle.formats import BFLOAT16, E2M1FN, E2M3FN, E3M2FN, E4M3FN, E5M2, E8M0FNU, FLOAT32, FloatFormat
-from tileproof.oracle.number import Number
-from tileproof.oracle.ptx_conversion import (
+from tileproof.oracle.numbers.number import Number
+from tileproof.oracle.numbers.ptx_conversion import (
     NARROW,
     ScaleRounding,
     cvt_bf16x2_to_ue8m0x2,
@@ -22,8 +22,8 @@ from tileproof.oracle.ptx_conversion import (
     cvt_ue8m0x2_to_bf16x2,
     scale_code,
 )
+from tileproof.oracle.numbers.rounding import Overflow, Rounding
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.rounding import Overflow, Rounding
 
 Bits = npt.NDArray[np.uint32]
 RZ, RP = ScaleRounding.TOWARD_ZERO, ScaleRounding.UP

@@ -9,7 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tileproof.oracle.blocks import (
+from tileproof.oracle.formats import BFLOAT16, E4M3FN, E5M2, E8M0FNU, FLOAT32, FloatFormat, source_format
+from tileproof.oracle.numbers.number import Kind, Number
+from tileproof.oracle.quantize import quantize_rows
+from tileproof.oracle.refusal import Refusal
+from tileproof.oracle.scaling.blocks import (
     PER_1X128,
     PER_128X128,
     PER_COLUMN,
@@ -19,11 +23,7 @@ from tileproof.oracle.blocks import (
     quantize_block,
     quantize_blocks,
 )
-from tileproof.oracle.formats import BFLOAT16, E4M3FN, E5M2, E8M0FNU, FLOAT32, FloatFormat, source_format
-from tileproof.oracle.number import Kind, Number
-from tileproof.oracle.quantize import quantize_rows
-from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.scale_rule import (
+from tileproof.oracle.scaling.scale_rule import (
     DEEPGEMM,
     DEEPGEMM_FIRST,
     DEEPGEMM_ON_CUDA,
@@ -40,7 +40,7 @@ from tileproof.oracle.scale_rule import (
     astrai_rule,
     scale_of,
 )
-from tileproof.oracle.scale_rule_array import scales_of
+from tileproof.oracle.scaling.scale_rule_array import scales_of
 
 Matrix = npt.NDArray[Any]
 NAN, INF = float("nan"), float("inf")

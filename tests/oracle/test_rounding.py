@@ -19,8 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tileproof.oracle.convert_array import join_parts, split_codes, split_integers
-from tileproof.oracle.format_record import NanRule, Specials
 from tileproof.oracle.formats import (
     BFLOAT16,
     E2M1FN,
@@ -34,9 +32,11 @@ from tileproof.oracle.formats import (
     FloatFormat,
     source_format,
 )
-from tileproof.oracle.lookup import has_table
-from tileproof.oracle.number import Number
-from tileproof.oracle.rounding import Overflow, Rounding
+from tileproof.oracle.numbers.convert_array import join_parts, split_codes, split_integers
+from tileproof.oracle.numbers.format_record import NanRule, Specials
+from tileproof.oracle.numbers.lookup import has_table
+from tileproof.oracle.numbers.number import Number
+from tileproof.oracle.numbers.rounding import Overflow, Rounding
 
 Values = npt.NDArray[Any]
 Codes = npt.NDArray[Any]

@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileproof.oracle import gemm_dispatch, int8_routing, routing
-from tileproof.oracle.coverage import Band, Interval, bands, reaching
-from tileproof.oracle.gemm_dispatch import (
+from tileproof.oracle import routing
+from tileproof.oracle.layouts import PACKS
+from tileproof.oracle.refusal import Refusal
+from tileproof.oracle.routes import gemm_dispatch, int8_routing
+from tileproof.oracle.routes.coverage import Band, Interval, bands, reaching
+from tileproof.oracle.routes.gemm_dispatch import (
     BASE_PAIR,
     BATCHED,
     DISPATCH_STAGES,
@@ -26,8 +29,8 @@ from tileproof.oracle.gemm_dispatch import (
     plan_coverage,
     plan_gemm,
 )
-from tileproof.oracle.gemm_problem import Cta, GemmPlan, GemmProblem
-from tileproof.oracle.int8_lineages import (
+from tileproof.oracle.routes.gemm_problem import Cta, GemmPlan, GemmProblem
+from tileproof.oracle.routes.int8_lineages import (
     GLM_TP8_M4096,
     LINEAGES,
     TP4_M16,
@@ -39,7 +42,7 @@ from tileproof.oracle.int8_lineages import (
     Lineage,
     Phase,
 )
-from tileproof.oracle.int8_routing import (
+from tileproof.oracle.routes.int8_routing import (
     DECODE_LAST_M,
     STATED_DECODE_LAST_M,
     Arm,
@@ -51,10 +54,7 @@ from tileproof.oracle.int8_routing import (
     phase_of,
     unsupported,
 )
-from tileproof.oracle.layouts import PACKS
-from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.routing import Decline, LinearRoute, decline, fp8_a8_tma_applies
-from tileproof.oracle.routing_calibration import (
+from tileproof.oracle.routes.routing_calibration import (
     ATTENTION,
     CALIBRATIONS,
     CP_ASYNC_SCHEDULE,
@@ -70,6 +70,7 @@ from tileproof.oracle.routing_calibration import (
     Geometry,
     find_geometry,
 )
+from tileproof.oracle.routing import Decline, LinearRoute, decline, fp8_a8_tma_applies
 
 SMS = 170
 PREFILL = Interval(1024, 8192)

@@ -15,14 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tileproof.oracle import ring_fold, ring_registry, ring_state, scale_formula, scale_ring
-from tileproof.oracle.amax import Amax
+from tileproof.oracle import scale_ring
 from tileproof.oracle.formats import E4M3FN, E5M2, FLOAT32, FloatFormat
-from tileproof.oracle.number import Number
+from tileproof.oracle.numbers.number import Number
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.ring_fold import Arrival, Block, FoldRule, Launch, fold
-from tileproof.oracle.ring_registry import Entry, Registry, Weight
-from tileproof.oracle.ring_stage import (
+from tileproof.oracle.ring import ring_fold, ring_registry, ring_state, scale_formula
+from tileproof.oracle.ring.amax import Amax
+from tileproof.oracle.ring.ring_fold import Arrival, Block, FoldRule, Launch, fold
+from tileproof.oracle.ring.ring_registry import Entry, Registry, Weight
+from tileproof.oracle.ring.ring_stage import (
     DOUBLE_BUFFERED,
     FOLD_SLOTS,
     RING_STAGES,
@@ -33,8 +34,8 @@ from tileproof.oracle.ring_stage import (
     Reading,
     RingStage,
 )
-from tileproof.oracle.ring_state import RingState, as_bits, as_float32, fresh
-from tileproof.oracle.scale_formula import (
+from tileproof.oracle.ring.ring_state import RingState, as_bits, as_float32, fresh
+from tileproof.oracle.ring.scale_formula import (
     HostDivision,
     published_scale,
     published_scales,
@@ -42,7 +43,7 @@ from tileproof.oracle.scale_formula import (
     reciprocals,
     seed_scale,
 )
-from tileproof.oracle.scale_recipe import HYBRID, PURE_E4M3, PURE_E5M2, Role, ScaleRecipe
+from tileproof.oracle.ring.scale_recipe import HYBRID, PURE_E4M3, PURE_E5M2, Role, ScaleRecipe
 
 INF, NAN = float("inf"), float("nan")
 NAN_BITS = 0x7FFFFFFF

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pytest
 
 from tileproof.oracle.formats import BFLOAT16, E4M3FN, E4M3FNUZ, E5M2, E8M0FNU, FLOAT32, FORMATS, FloatFormat
-from tileproof.oracle.number import Number
+from tileproof.oracle.numbers.number import Number
+from tileproof.oracle.numbers.stochastic import encode_stochastic, round_stochastic
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.stochastic import encode_stochastic, round_stochastic
 
 Codes = npt.NDArray[np.uint8]
 SIGNED = [record for record in FORMATS.values() if record.signed]

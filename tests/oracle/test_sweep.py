@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from tileproof.oracle import sweep
-from tileproof.oracle.compiled_convert import EncodePlan, can_encode, plan_encode
-from tileproof.oracle.format_record import FormatRecord
 from tileproof.oracle.formats import BFLOAT16, E4M3FN, E5M2, E5M2FNUZ, E8M0FNU, FLOAT16, FLOAT32, FORMATS, FloatFormat
+from tileproof.oracle.numbers import sweep
+from tileproof.oracle.numbers.compiled_convert import EncodePlan, can_encode, plan_encode
+from tileproof.oracle.numbers.format_record import FormatRecord
+from tileproof.oracle.numbers.rounding import Overflow
+from tileproof.oracle.numbers.sweep import sweep_float32
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.rounding import Overflow
-from tileproof.oracle.sweep import sweep_float32
 
 SIGNED = [record for record in FORMATS.values() if record.signed]
 #: Every 251st upper half, all exponents and signs; those of the infinities, and of 480, which has no code.

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tileproof.oracle.epilogues.output_split import NINFER_ATTENTION, NINFER_GDN, OutputSplit, Part
+from tileproof.oracle.epilogues.silu import CUDA_FAST_SILU, CUDA_SILU, SiluRule, exp_bracket, silu_bracket, silu_table
+from tileproof.oracle.epilogues.swiglu import NINFER_WIDTH, SwigluSet, swiglu, swiglu_codes, swiglu_of_rows
 from tileproof.oracle.formats import BFLOAT16, FLOAT32
-from tileproof.oracle.number import Kind, Number
-from tileproof.oracle.output_split import NINFER_ATTENTION, NINFER_GDN, OutputSplit, Part
+from tileproof.oracle.numbers.number import Kind, Number
+from tileproof.oracle.numbers.rounding import Overflow
 from tileproof.oracle.refusal import Refusal
-from tileproof.oracle.rounding import Overflow
-from tileproof.oracle.silu import CUDA_FAST_SILU, CUDA_SILU, SiluRule, exp_bracket, silu_bracket, silu_table
-from tileproof.oracle.swiglu import NINFER_WIDTH, SwigluSet, swiglu, swiglu_codes, swiglu_of_rows
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 Array = npt.NDArray[Any]

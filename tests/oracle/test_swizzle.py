@@ -8,13 +8,20 @@ import tensor_layouts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileproof.oracle.bijection import Method, prove_rank, prove_tile
+from tileproof.oracle.addresses.bijection import Method, prove_rank, prove_tile
+from tileproof.oracle.addresses.gf2 import BitMatrix
+from tileproof.oracle.addresses.tma_alignment import misplaced_bytes, relative_formula_holds, require_aligned
+from tileproof.oracle.addresses.xor_tile import (
+    XorTile,
+    chunk_swizzle,
+    cp_async_tile,
+    epilogue_tile,
+    tile_at,
+    tma_row_tile,
+)
 from tileproof.oracle.evidence import Evidence
-from tileproof.oracle.gf2 import BitMatrix
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.swizzle import Swizzle
-from tileproof.oracle.tma_alignment import misplaced_bytes, relative_formula_holds, require_aligned
-from tileproof.oracle.xor_tile import XorTile, chunk_swizzle, cp_async_tile, epilogue_tile, tile_at, tma_row_tile
 
 SPANS = (32, 64, 128)
 ATOMS = {32: 256, 64: 512, 128: 1024}

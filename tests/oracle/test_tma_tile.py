@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tileproof.oracle.addresses.tma_tile import Fill, TmaBox, copy_box, copy_box_by_element
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.swizzle import Swizzle
-from tileproof.oracle.tma_tile import Fill, TmaBox, copy_box, copy_box_by_element
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 BASE, MEMORY, POISON = 0x800, 8192, 0xEE

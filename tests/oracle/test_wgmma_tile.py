@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tileproof.oracle.maps.wgmma_descriptor import MatrixDescriptor
+from tileproof.oracle.maps.wgmma_tile import Major, element_address, read_tile, tile_addresses, tile_offset, write_tile
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.swizzle import Swizzle
-from tileproof.oracle.wgmma_descriptor import MatrixDescriptor
-from tileproof.oracle.wgmma_tile import Major, element_address, read_tile, tile_addresses, tile_offset, write_tile
 
 units = st.integers(0, (1 << 14) - 1).map(lambda unit: 16 * unit)
 descriptors = st.builds(

@@ -156,7 +156,7 @@ def test_testp_sorts_every_code_into_its_class(kind: str) -> None:
         "infinite": math.isinf,
         "number": lambda v: not math.isnan(v),
         "notanumber": math.isnan,
-        "normal": lambda v: math.isfinite(v) and abs(v) >= tiny,
+        "normal": lambda v: math.isfinite(v) and (abs(v) >= tiny or v == 0),
         "subnormal": lambda v: 0 < abs(v) < tiny,
     }
     for name, rule in rules.items():

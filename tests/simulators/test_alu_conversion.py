@@ -220,7 +220,15 @@ def test_narrowing_rounds_once(result: str, source: str, mode: str) -> None:
     observed = run(f"cvt.{mode}.{result}.{source}", codes)
     for code, bits in zip(codes, observed, strict=True):
         negative, exact = value_of(code, source)
-        assert bits == (NAN[result] if exact != exact else round_to_code(negative, exact, result, mode)), hex(code)
+        nan = cut_nan(code, result) if source == "f64" else NAN[result]
+        assert bits == (nan if exact != exact else round_to_code(negative, exact, result, mode)), hex(code)
+
+
+def cut_nan(code: int, kind: str) -> int:
+    """A f64 NaN keeps its sign and the upper bits of its payload, quiet (measured on H200)."""
+    bits, fraction_bits = width(kind), FORMATS[kind][1]
+    payload = code % 2**52 >> (52 - fraction_bits)
+    return code >> 63 << bits - 1 | infinity(kind) | payload | 1 << fraction_bits - 1
 
 
 def test_the_narrowing_check_rejects_double_rounding_through_f32() -> None:
@@ -250,7 +258,8 @@ def test_tf32_keeps_ten_bits_and_clears_the_rest(mode: str) -> None:
     codes = list(singles())
     for code, bits in zip(codes, run(f"cvt.{mode}.tf32.f32", codes), strict=True):
         negative, exact = value_of(code, "f32")
-        expected = NAN["f32"] if exact != exact else round_to_code(negative, exact, "tf32", mode) << 13
+        nan = code >> 13 << 13 if mode == "rna" else 0x7FFFE000  # measured on H200
+        expected = nan if exact != exact else round_to_code(negative, exact, "tf32", mode) << 13
         assert bits == expected, hex(code)
 
 

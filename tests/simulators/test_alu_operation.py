@@ -3,12 +3,13 @@
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.ptx.alu.assumption import Evidence
+from tileproof.simulators.ptx.alu.assumption import Assumption, Evidence
 from tileproof.simulators.ptx.alu.operation import NotModelled, Operation, resolve
 from tileproof.simulators.ptx.alu.scalar import SCALARS, Bits
 
@@ -253,7 +254,10 @@ def test_unknown_forms_name_opcode_and_reason(opcode: str, named: str) -> None:
 
 def test_evidence_is_the_weakest_of_the_assumptions() -> None:
     assert operation("add.s32").evidence is Evidence.DOCUMENTED
-    assert operation("div.u32").evidence is Evidence.INFERRED
+    measured = operation("div.u32")
+    assert measured.evidence is Evidence.MEASURED
+    guessed = replace(measured, assumptions=(*measured.assumptions, Assumption("a guess")))
+    assert guessed.evidence is Evidence.INFERRED
 
 
 # Arithmetic opcodes of e4m3 GEMM, attention and quantisation kernels as nvcc 13.0 and NVRTC 13.0 emit them.

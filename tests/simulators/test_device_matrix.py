@@ -96,8 +96,10 @@ def mma_ptx(form: str, instruction: Instruction, target: str) -> str:
     counts = [fragments.a.registers, fragments.b.registers, fragments.c.registers]
     names = [[f"%{part}{index}" for index in range(count)] for part, count in zip("abc", counts, strict=True)]
     every = [name for part in names for name in part]
-    loads = "\n".join(f"ld.global.u32 {name}, [%p0+{128 * index}];" for index, name in enumerate(every))
-    stores = "\n".join(f"st.global.u32 [%p1+{128 * index}], %d{index};" for index in range(counts[2]))
+    width = fragments.a.register_bits
+    pitch = 4 * width  # bytes of one register of all lanes
+    loads = "\n".join(f"ld.global.u{width} {name}, [%p0+{pitch * index}];" for index, name in enumerate(every))
+    stores = "\n".join(f"st.global.u{width} [%p1+{pitch * index}], %d{index};" for index in range(counts[2]))
     d = [f"%d{index}" for index in range(counts[2])]
     a, b, c, d_list = ("{" + ", ".join(part) + "}" for part in (*names, d))
     return f"""
@@ -106,12 +108,13 @@ def mma_ptx(form: str, instruction: Instruction, target: str) -> str:
 .address_size 64
 .visible .entry k(.param .u64 x, .param .u64 y)
 {{
-    .reg .b32 %t, {", ".join((*every, *d))};
+    .reg .b32 %t;
+    .reg .b{width} {", ".join((*every, *d))};
     .reg .b64 %p<3>;
     ld.param.u64 %p0, [x];
     ld.param.u64 %p1, [y];
     mov.u32 %t, %tid.x;
-    mul.wide.u32 %p2, %t, 4;
+    mul.wide.u32 %p2, %t, {width // 8};
     add.s64 %p0, %p0, %p2;
     add.s64 %p1, %p1, %p2;
     {loads}
@@ -125,7 +128,7 @@ def run_mma(device: Device, form: str, instruction: Instruction, words: Array, t
     """Registers of D [32, registers] of the registers of A, B and C [32, registers]."""
     function = device.load_ptx(mma_ptx(form, instruction, target))["k"]
     registers = find_fragments(instruction.name).c.registers
-    out = device.allocate((registers, 32), np.uint32)
+    out = device.allocate((registers, 32), words.dtype)
     given = device.upload(np.ascontiguousarray(words.T))
     report = function.launch(grid=(1, 1, 1), block=(32, 1, 1), args=(given, out))
     return out.download().T, report
@@ -192,6 +195,20 @@ def test_narrow_codes_of_kind_f8f6f4_are_found_in_their_bytes(types: str) -> Non
     assert np.array_equal(bits(d), bits(expected))
 
 
+@pytest.mark.parametrize("shape", ["m8n8k4", "m16n8k4", "m16n8k8", "m16n8k16"])
+def test_doubles_are_multiplied_as_the_oracle_does(shape: str) -> None:
+    instruction = parse_instruction(f"mma.{shape}.f64.f64.f64")
+    fragments, random = find_fragments(instruction.name), np.random.default_rng(8)
+    assert fragments.b is not None
+    a, b, c = (random.normal(0, 9, (f.rows, f.columns)) for f in (fragments.a, fragments.b, fragments.c))
+    words = (fragments.a.gather(bits(a)), fragments.b.gather(bits(b)), fragments.c.gather(bits(c)))
+    form = f"{shape}.row.col.f64.f64.f64.f64"
+    result, report = run_mma(Device(), form, instruction, np.concatenate(words, axis=1), "sm_90")
+    assert report.findings == []
+    expected = multiply_add(instruction.name, bits(a), bits(b), c, arch="sm_90", assembler="13.0")
+    assert np.array_equal(fragments.c.scatter(np.ascontiguousarray(result)), bits(expected))
+
+
 def test_an_architecture_whose_unit_is_not_known_is_refused() -> None:
     text = mma_ptx("m16n8k16.row.col.f32.f16.f16.f32", parse_instruction("mma.m16n8k16.f32.f16.f16"), "sm_90")
     with pytest.raises(NotModelled, match=r"mma\.sync\S* at PTX line \d+.*sm_103"):
@@ -246,3 +263,15 @@ def test_a_register_that_nothing_wrote_taints_what_depends_on_it(register: str) 
         found[int(stored[1])] = {thread.thread[0] for thread in finding.threads}
         assert finding.count == len(found[int(stored[1])])
     assert found == TAINTED[register]
+
+
+def test_bits_that_tf32_does_not_read_may_be_undefined() -> None:
+    """`or` with a register that nothing wrote, cut to its low bits, leaves these undefined."""
+    text = mma_ptx("m16n8k8.row.col.f32.tf32.tf32.f32", parse_instruction("mma.m16n8k8.f32.tf32.tf32"), "sm_90")
+    for bits_read, findings in ((0x1FFF, 0), (0x3FFF, 2)):
+        taint = f".reg .b32 %u; and.b32 %u, %u, {bits_read}; or.b32 %a0, %a0, %u;\n    mma.sync"
+        device = Device()
+        given, out = device.upload(np.zeros((10, 32), np.uint32)), device.allocate((4, 32), np.uint32)
+        kernel = device.load_ptx(text.replace("mma.sync", taint))["k"]
+        report = kernel.launch(grid=(1, 1, 1), block=(32, 1, 1), args=(given, out))
+        assert len(report.findings) == findings

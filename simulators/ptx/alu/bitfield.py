@@ -1,19 +1,24 @@
 """Counting bits and moving bit fields: popc, clz, bfind, brev, bfe, bfi (PTX ISA, "Integer Arithmetic Instructions").
 
-Positions and lengths are the low 8 bits of their operands, and a field may reach past the top of the value:
-`bfe.u32` of 0xABCD1234 at 24 for 16 bits is 0xAB.
+Positions and lengths are at most 255, and a field may reach past the top of the value: `bfe.u32` of 0xABCD1234 at 24
+for 16 bits is 0xAB.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from tileproof.simulators.ptx.alu.assumption import FIELD_RANGE
 from tileproof.simulators.ptx.alu.definedness import everything_if, whole
 from tileproof.simulators.ptx.alu.operation import Opcode, Operation
 from tileproof.simulators.ptx.alu.scalar import Bits, Scalar, extend, low_mask, shift_left, shift_right, truncate
 
 _BITS = ("b32", "b64")
-_BYTE = np.uint64(0xFF)
+
+
+def _position(operand: Bits, scalar: Scalar) -> Bits:
+    """The bits of a position or length that count (`assumption.FIELD_RANGE`)."""
+    return operand & np.uint64(0xFF) if scalar.bits == 32 else operand
 
 
 def bit_length(values: Bits) -> Bits:
@@ -70,7 +75,7 @@ def _brev(opcode: Opcode) -> Operation:
 
 def _extract(a: Bits, start: Bits, length: Bits, scalar: Scalar) -> Bits:
     """The field, extended by its own sign for a signed type; past the top it is the value's top bit."""
-    start, length = start & _BYTE, length & _BYTE
+    start, length = _position(start, scalar), _position(length, scalar)
     full = np.uint64(scalar.mask)
     field = low_mask(length) & full
     value = shift_right(a, start) & field
@@ -88,18 +93,19 @@ def _bfe(opcode: Opcode) -> Operation:
 
     def undefined(values: Sequence[Bits], masks: Sequence[Bits]) -> tuple[Bits, ...]:
         moved = _extract(masks[0], values[1], values[2], scalar)
-        return (moved | everything_if((masks[1] | masks[2]) & _BYTE, scalar.bits),)
+        return (moved | everything_if(_position(masks[1] | masks[2], scalar), scalar.bits),)
 
     return opcode.operation(
         (scalar.name,),
         (scalar.name, "u32", "u32"),
         lambda a, start, length: _extract(a, start, length, scalar),
         undefined,
+        (FIELD_RANGE,),
     )
 
 
 def _insert(a: Bits, b: Bits, start: Bits, length: Bits, scalar: Scalar) -> Bits:
-    start, length = start & _BYTE, length & _BYTE
+    start, length = _position(start, scalar), _position(length, scalar)
     field = truncate(shift_left(low_mask(length), start), scalar.bits)
     return (b & ~field) | (shift_left(a, start) & field)
 
@@ -110,13 +116,14 @@ def _bfi(opcode: Opcode) -> Operation:
 
     def undefined(values: Sequence[Bits], masks: Sequence[Bits]) -> tuple[Bits, ...]:
         moved = _insert(masks[0], masks[1], values[2], values[3], scalar)
-        return (moved | everything_if((masks[2] | masks[3]) & _BYTE, scalar.bits),)
+        return (moved | everything_if(_position(masks[2] | masks[3], scalar), scalar.bits),)
 
     return opcode.operation(
         (scalar.name,),
         (scalar.name, scalar.name, "u32", "u32"),
         lambda a, b, start, length: _insert(a, b, start, length, scalar),
         undefined,
+        (FIELD_RANGE,),
     )
 
 

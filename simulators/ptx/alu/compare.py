@@ -127,7 +127,8 @@ def _testp(opcode: Opcode) -> Operation:
             "infinite": size == binary.infinity,
             "number": size <= binary.infinity,
             "notanumber": size > binary.infinity,
-            "normal": (size >= binary.smallest_normal) & (size < binary.infinity),
+            # Zeros count as normal (PTX ISA, "testp").
+            "normal": ((size >= binary.smallest_normal) & (size < binary.infinity)) | (size == 0),
             "subnormal": (size > 0) & (size < binary.smallest_normal),
         }
         return to_bits(holds[kind])

@@ -9,13 +9,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tileproof.simulators.ptx.alu.assumption import (
-    FLUSH_AFTER_ROUNDING,
+    DOUBLE_NAN_NARROWED,
+    FLUSH_TINY,
+    FTZ_NAN,
     INTEGER_NAN,
     INTEGRAL_NAN,
     NARROW_NAN,
     SATURATED_ZERO,
     SHIFTED_NAN,
-    TF32_LOW_BITS,
+    TF32_NAN,
     WIDE_NAN,
     Assumption,
 )
@@ -32,8 +34,10 @@ from tileproof.simulators.ptx.alu.ieee import (
     decode,
     encode,
     flush_subnormals,
+    flush_tiny,
     is_nan,
     magnitude,
+    quiet,
     round_integral,
 )
 from tileproof.simulators.ptx.alu.operation import Opcode, Operation
@@ -64,6 +68,8 @@ def _to_integral(values: Doubles, rounding: Rounding) -> Doubles:
 
 def float_to_integer(opcode: Opcode, result: Scalar, source: Scalar) -> Operation:
     """`cvt.rzi.s32.f32` and its like: round to an integer, saturate at the ends of the result type."""
+    if source.name == "tf32":
+        raise opcode.refuse("tf32 is converted from f32 only")
     opcode.permit(*_INTEGRAL, "sat", *(["ftz"] if source.name == "f32" else []))
     rounding, binary = _integral_rounding(opcode), BINARIES[source.name]
     nan_result = 1 << (result.bits - 1) if source.name == "f64" or result.bits == 64 else 0
@@ -146,20 +152,47 @@ def float_to_float(opcode: Opcode, result: Scalar, source: Scalar) -> Operation:
     roundings = (*_ROUNDINGS, *(["rna"] if result.name == "tf32" else []))
     opcode.permit(*roundings, *narrow_flags, *(["sat"] if result.name != "tf32" else []), *_ftz(result, source))
     if widens:
+        opcode.choose(*roundings, default="rn")  # exact: a rounding changes nothing, but two exclude each other
         convert, nan = _widening(result, source)
         assumptions: tuple[Assumption, ...] = (nan,)
     else:
         rounding = Rounding(opcode.choose(*roundings))
-        convert, assumptions = (lambda a: encode(decode(a, from_binary), binary, rounding)), (NARROW_NAN,)
+        convert, assumptions = _narrowing(opcode, result, source, rounding)
     function = _finished(opcode, convert, result, source)
-    assumptions += (TF32_LOW_BITS,) if result.name == "tf32" else ()
-    assumptions += (FLUSH_AFTER_ROUNDING,) if "ftz" in opcode.flags and result.name == "f32" else ()
+    assumptions += (FTZ_NAN,) if "ftz" in opcode.flags else ()
     assumptions += (SATURATED_ZERO,) if opcode.flags & {"sat", "relu"} else ()
     return opcode.operation((result.operand,), (source.name,), function, whole(result.bits), assumptions)
 
 
 def _ftz(result: Scalar, source: Scalar) -> tuple[str, ...]:
     return ("ftz",) if "f32" in (result.name, source.name) else ()
+
+
+def _narrowing(
+    opcode: Opcode, result: Scalar, source: Scalar, rounding: Rounding
+) -> tuple[Callable[[Bits], Bits], tuple[Assumption, ...]]:
+    """A rounding conversion and the rules for its NaN and for tiny results."""
+    binary, from_binary = BINARIES[result.name], BINARIES[source.name]
+    flush = "ftz" in opcode.flags and result.name == "f32"
+
+    def convert(a: Bits) -> Bits:
+        values = decode(a, from_binary)
+        codes = encode(flush_tiny(values, binary, rounding) if flush else values, binary, rounding)
+        if from_binary is BINARY64:
+            return np.where(is_nan(a, from_binary), _cut_payload(a, binary), codes)
+        if rounding is Rounding.NEAREST_AWAY:
+            return np.where(is_nan(a, from_binary), a >> np.uint64(32 - binary.bits), codes)
+        return codes
+
+    nan = TF32_NAN if result.name == "tf32" else DOUBLE_NAN_NARROWED if from_binary is BINARY64 else NARROW_NAN
+    return convert, (nan, FLUSH_TINY) if flush else (nan,)
+
+
+def _cut_payload(doubles: Bits, binary: Binary) -> Bits:
+    """A binary64 NaN in a narrower format: its sign, the upper bits of its payload, the quiet bit."""
+    sign = (doubles >> np.uint64(64 - binary.bits)) & np.uint64(binary.sign)
+    payload = truncate(doubles >> np.uint64(BINARY64.fraction_bits - binary.fraction_bits), binary.fraction_bits)
+    return quiet(sign | payload | np.uint64(binary.infinity), binary)
 
 
 def _widening(result: Scalar, source: Scalar) -> tuple[Callable[[Bits], Bits], Assumption]:
@@ -184,33 +217,44 @@ def _with_payload(codes: Bits, binary: Binary, doubles: Bits) -> Bits:
 def _finished(opcode: Opcode, convert: Callable[[Bits], Bits], result: Scalar, source: Scalar) -> Callable[..., Bits]:
     """The conversion with .ftz before and after and the range modifiers after."""
     binary, from_binary = BINARIES[result.name], BINARIES[source.name]
-    ftz, sat, relu, satfinite = (flag in opcode.flags for flag in ("ftz", "sat", "relu", "satfinite"))
+    ftz, sat, relu, satfinite, away = (flag in opcode.flags for flag in ("ftz", "sat", "relu", "satfinite", "rna"))
+    flush_source = ftz and from_binary is BINARY32 and result.name != "f16"
+    flush_result = ftz and binary is BINARY32 and from_binary is not BINARY64
 
     def finished(a: Bits) -> Bits:
-        codes = convert(flush_subnormals(a, from_binary) if ftz and from_binary is BINARY32 else a)
-        codes = flush_subnormals(codes, binary) if ftz and binary is BINARY32 else codes
+        codes = convert(_flush(a, from_binary) if flush_source else a)
+        codes = _flush(codes, binary) if flush_result else codes
         codes = clamp_to_unit(codes, binary) if sat else codes
-        codes = _clamp_to_finite(codes, binary) if satfinite else codes
+        codes = _clamp_to_finite(codes, binary, nan_too=away) if satfinite else codes
         codes = clamp_negative(codes, binary) if relu else codes
-        if result.name != "tf32":
-            return codes
-        return np.where(is_nan(codes, binary), np.uint64(BINARY32.nan), codes << np.uint64(32 - binary.bits))
+        return codes << np.uint64(32 - binary.bits) if result.name == "tf32" else codes
 
     return _quietly(finished)
 
 
-def _clamp_to_finite(codes: Bits, binary: Binary) -> Bits:
-    infinite = magnitude(codes, binary) == binary.infinity
-    return np.where(infinite, codes - np.uint64(1), codes)
+def _flush(codes: Bits, binary: Binary) -> Bits:
+    """`.ftz` of cvt: subnormal numbers to zero, and NaN to the canonical one (`assumption.FTZ_NAN`)."""
+    return np.where(is_nan(codes, binary), np.uint64(binary.nan), flush_subnormals(codes, binary))
+
+
+def _clamp_to_finite(codes: Bits, binary: Binary, *, nan_too: bool) -> Bits:
+    """Infinity one code down; of `cvt.rna.satfinite.tf32` also NaN, for so its assembled code does."""
+    size = magnitude(codes, binary)
+    return np.where(size >= binary.infinity if nan_too else size == binary.infinity, codes - np.uint64(1), codes)
 
 
 def _same_format(opcode: Opcode, scalar: Scalar) -> Operation:
     opcode.permit(*_INTEGRAL, "sat", *_ftz(scalar, scalar))
     binary = BINARIES[scalar.name]
     types = (scalar.name,), (scalar.name,)
-    assumptions = (SATURATED_ZERO,) if "sat" in opcode.flags else ()
+    assumptions: tuple[Assumption, ...] = (SATURATED_ZERO,) if "sat" in opcode.flags else ()
     if not opcode.flags & set(_INTEGRAL):
-        return opcode.operation(*types, _finished(opcode, lambda a: a, scalar, scalar), whole(scalar.bits), assumptions)
+        if scalar.bits == 16:
+            assumptions += (NARROW_NAN,)
+        elif "ftz" in opcode.flags:
+            assumptions += (FTZ_NAN,)
+        function = _finished(opcode, lambda a: _canonical(a, scalar), scalar, scalar)
+        return opcode.operation(*types, function, whole(scalar.bits), assumptions)
     rounding = _integral_rounding(opcode)
 
     def convert(a: Bits) -> Bits:
@@ -221,6 +265,12 @@ def _same_format(opcode: Opcode, scalar: Scalar) -> Operation:
 
     function = _finished(opcode, convert, scalar, scalar)
     return opcode.operation(*types, function, whole(scalar.bits), (INTEGRAL_NAN, *assumptions))
+
+
+def _canonical(codes: Bits, scalar: Scalar) -> Bits:
+    """A copy; of 16-bit formats with the canonical NaN."""
+    binary = BINARIES[scalar.name]
+    return np.where(is_nan(codes, binary), np.uint64(binary.nan), codes) if scalar.bits == 16 else codes
 
 
 def pair_to_packed(opcode: Opcode) -> Operation:

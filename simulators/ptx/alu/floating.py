@@ -18,10 +18,11 @@ import numpy as np
 
 from tileproof.simulators.ptx.alu import exact
 from tileproof.simulators.ptx.alu.assumption import (
+    COPYSIGN_PAYLOAD,
     DOUBLE_NAN,
-    FLUSH_AFTER_ROUNDING,
+    FLUSH_TINY,
     SATURATED_ZERO,
-    SIGN_KEEPS_PAYLOAD,
+    SIGN_CHANGE_NAN,
     Assumption,
 )
 from tileproof.simulators.ptx.alu.definedness import whole_by_lane
@@ -35,8 +36,10 @@ from tileproof.simulators.ptx.alu.ieee import (
     decode,
     encode,
     flush_subnormals,
+    flush_tiny,
     is_nan,
     magnitude,
+    quiet,
 )
 from tileproof.simulators.ptx.alu.operation import Opcode, Operation
 from tileproof.simulators.ptx.alu.scalar import Bits, Scalar, by_lane
@@ -83,9 +86,20 @@ _NATIVE: dict[str, Callable[..., np.ndarray[tuple[int, ...], np.dtype[np.floatin
 _SOURCES = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "div": 2, "rcp": 1, "sqrt": 1}
 
 
-def _arithmetic(arithmetic: str, binary: Binary, rounding: Rounding) -> Callable[..., Bits]:
-    """One rounded operation on codes of a format."""
-    if rounding is Rounding.NEAREST_EVEN and arithmetic in _NATIVE and binary.bits >= 32:
+# Of several NaN operands of f64 the first of this order goes into the result; else the last.
+_NAN_ORDER = {"div": (0, 1), "fma": (1, 2, 0)}
+
+
+def _propagated(operands: Sequence[Bits], order: Sequence[int], result: Bits) -> Bits:
+    """The result of f64 arithmetic; where operands are NaN, one of them, made quiet (`assumption.DOUBLE_NAN`)."""
+    for operand in (operands[position] for position in reversed(order)):
+        result = np.where(is_nan(operand, BINARY64), quiet(operand, BINARY64), result)
+    return result
+
+
+def _arithmetic(arithmetic: str, binary: Binary, rounding: Rounding, *, flush: bool) -> Callable[..., Bits]:
+    """One rounded operation on codes of a format; tiny exact results flushed before they are rounded, if asked for."""
+    if rounding is Rounding.NEAREST_EVEN and arithmetic in _NATIVE and binary.bits >= 32 and not flush:
         native = _NATIVE[arithmetic]
         float_type, code_type = (np.float32, np.uint32) if binary.bits == 32 else (np.float64, np.uint64)
 
@@ -103,7 +117,12 @@ def _arithmetic(arithmetic: str, binary: Binary, rounding: Rounding) -> Callable
 
         return in_fractions
     function = _NARROW[arithmetic]
-    return lambda *operands: encode(function(*(decode(o, binary) for o in operands), rounding), binary, rounding)
+
+    def narrow(*operands: Bits) -> Bits:
+        result = function(*(decode(operand, binary) for operand in operands), rounding)
+        return encode(flush_tiny(result, binary, rounding) if flush else result, binary, rounding)
+
+    return narrow
 
 
 def clamp_to_unit(codes: Bits, binary: Binary) -> Bits:
@@ -127,7 +146,6 @@ def _modified(opcode: Opcode, binary: Binary, function: Callable[..., Bits]) -> 
             if flush:
                 operands = tuple(flush_subnormals(operand, binary) for operand in operands)
             result = function(*operands)
-            result = flush_subnormals(result, binary) if flush else result
             result = clamp_to_unit(result, binary) if saturate else result
             return clamp_negative(result, binary) if relu else result
 
@@ -137,7 +155,7 @@ def _modified(opcode: Opcode, binary: Binary, function: Callable[..., Bits]) -> 
 def _assumptions(opcode: Opcode, scalar: Scalar, *, rounds: bool) -> tuple[Assumption, ...]:
     candidates = [
         (DOUBLE_NAN, scalar.name == "f64"),
-        (FLUSH_AFTER_ROUNDING, rounds and "ftz" in opcode.flags),
+        (FLUSH_TINY, rounds and "ftz" in opcode.flags),
         (SATURATED_ZERO, bool(opcode.flags & {"sat", "relu"})),
     ]
     return tuple(assumption for assumption, holds in candidates if holds)
@@ -148,7 +166,12 @@ def _rounded(opcode: Opcode, arithmetic: str, scalar: Scalar, rounding: Rounding
     binary = BINARIES[scalar.lane.name]
     if binary is BINARY64 and rounding is not Rounding.NEAREST_EVEN and arithmetic not in _EXACT:
         raise opcode.refuse(f"only .rn of {arithmetic}.f64 is covered")
-    function = _modified(opcode, binary, _arithmetic(arithmetic, binary, rounding))
+    plain = _arithmetic(arithmetic, binary, rounding, flush="ftz" in opcode.flags)
+    if binary is BINARY64:
+        order = _NAN_ORDER.get(arithmetic, range(_SOURCES[arithmetic])[::-1])
+        function = _modified(opcode, binary, lambda *operands: _propagated(operands, order, plain(*operands)))
+    else:
+        function = _modified(opcode, binary, plain)
     return opcode.operation(
         (scalar.operand,),
         (scalar.operand,) * _SOURCES[arithmetic],
@@ -192,13 +215,18 @@ def _neg_abs(opcode: Opcode) -> Operation:
     opcode.permit(*(["ftz"] if scalar.name in _FLUSHABLE else []))
     binary = BINARIES[scalar.lane.name]
     sign = np.uint64(binary.sign)
-    change = (lambda a: a ^ sign) if opcode.mnemonic == "neg" else (lambda a: a & ~sign)
+    negates = opcode.mnemonic == "neg"
+
+    def change(a: Bits) -> Bits:
+        nan = quiet(a, binary) if binary is BINARY64 else np.uint64(binary.nan)
+        return np.where(is_nan(a, binary), nan, a ^ sign if negates else a & ~sign)
+
     return opcode.operation(
         (scalar.operand,),
         (scalar.operand,),
         by_lane(_modified(opcode, binary, change), scalar),
         whole_by_lane(scalar),
-        (SIGN_KEEPS_PAYLOAD,),
+        (SIGN_CHANGE_NAN,),
     )
 
 
@@ -213,7 +241,8 @@ def _min_max(opcode: Opcode) -> Operation:
         a_nan, b_nan = is_nan(a, binary), is_nan(b, binary)
         number = np.where(_ordered(a, binary) < _ordered(b, binary), *((a, b) if smallest else (b, a)))
         number = np.where(a_nan, b, np.where(b_nan, a, number))  # one NaN: the other operand
-        return np.where((a_nan | b_nan) if propagate else (a_nan & b_nan), np.uint64(binary.nan), number)
+        nan = quiet(b, binary) if binary is BINARY64 else np.uint64(binary.nan)
+        return np.where((a_nan | b_nan) if propagate else (a_nan & b_nan), nan, number)
 
     return opcode.operation(
         (scalar.operand,),
@@ -239,7 +268,7 @@ def _copysign(opcode: Opcode) -> Operation:
         return ((masks[0] & sign) | (masks[1] & ~sign),)
 
     return opcode.operation(
-        (scalar.name,), (scalar.name,) * 2, lambda a, b: (a & sign) | (b & ~sign), undefined, (SIGN_KEEPS_PAYLOAD,)
+        (scalar.name,), (scalar.name,) * 2, lambda a, b: (a & sign) | (b & ~sign), undefined, (COPYSIGN_PAYLOAD,)
     )
 
 

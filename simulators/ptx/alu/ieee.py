@@ -102,6 +102,11 @@ def is_nan(codes: Bits, binary: Binary) -> Flags:
     return magnitude(codes, binary) > binary.infinity
 
 
+def quiet(codes: Bits, binary: Binary) -> Bits:
+    """NaN with the quiet bit set, sign and payload as they are."""
+    return codes | np.uint64(binary.smallest_normal >> 1)
+
+
 def flush_subnormals(codes: Bits, binary: Binary) -> Bits:
     """Subnormal numbers to zero of the same sign (`.ftz`)."""
     return np.where(magnitude(codes, binary) < binary.smallest_normal, codes & np.uint64(binary.sign), codes)
@@ -130,6 +135,17 @@ def encode(values: Doubles, binary: Binary, rounding: Rounding) -> Bits:
     else:
         codes = _encode_by_units(values, binary, rounding)
     return np.where(np.isnan(values), np.uint64(binary.nan), codes)
+
+
+def flush_tiny(values: Doubles, binary: Binary, rounding: Rounding) -> Doubles:
+    """Exact values to zero of the same sign if they are tiny in a format narrower than binary64.
+
+    Tiny is what lies below the smallest normal number after rounding to the format's precision at any exponent (IEEE
+    754, "tininess after rounding"). Two exponents further up every such rounding has room.
+    """
+    largest_tiny = np.uint64(3 * binary.smallest_normal - 1)  # the code before 4 times the smallest normal number
+    tiny = magnitude(encode(values * 4.0, binary, rounding), binary) <= largest_tiny
+    return np.where(tiny, np.copysign(0.0, values), values)
 
 
 def _encode_by_units(values: Doubles, binary: Binary, rounding: Rounding) -> Bits:

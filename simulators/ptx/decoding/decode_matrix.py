@@ -6,13 +6,13 @@ leaves unsaid: all lanes of the warp.
 
 from collections.abc import Callable, Collection, Sequence
 
-from tileproof.oracle.fragment_map import FragmentMap
 from tileproof.oracle.fragments import Fragments, find_fragments
-from tileproof.oracle.instruction import Instruction as MatrixInstruction
-from tileproof.oracle.instruction import parse_instruction
-from tileproof.oracle.ldmatrix import ROW_BYTES, ldmatrix, stmatrix
-from tileproof.oracle.operand import ACCUMULATOR_DTYPES, OPERAND_TYPES
+from tileproof.oracle.maps.fragment_map import FragmentMap
+from tileproof.oracle.maps.ldmatrix import ROW_BYTES, ldmatrix, stmatrix
 from tileproof.oracle.refusal import Refusal
+from tileproof.oracle.units.instruction import Instruction as MatrixInstruction
+from tileproof.oracle.units.instruction import parse_instruction
+from tileproof.oracle.units.operand import ACCUMULATOR_DTYPES, OPERAND_TYPES
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
 from tileproof.simulators.ptx.decoding.slots import Slots, check_count, elements
 from tileproof.simulators.ptx.matrix_form import Product, RegisterMatrix

@@ -1,6 +1,6 @@
 """Decoding of `wgmma`: the product, and the instructions that order it."""
 
-from tileproof.oracle.wgmma_tile import Major
+from tileproof.oracle.maps.wgmma_tile import Major
 from tileproof.simulators.ptx.decoding.decode_matrix import matrix_access, parse, registers, require, split, whole_warp
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
 from tileproof.simulators.ptx.decoding.slots import Slots, check_count

@@ -26,11 +26,14 @@ def meet(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
     Lanes that must wait are left `AT_COLLECTIVE` at `pc`; lanes that waited for them go on behind it.
     """
     wave.changes += 1
-    members = wave.registers.read(step.sources[-1], active)
-    together = warpgroup.LANES if step.kind is Kind.WGMMA else WARP
-    if _whole(wave, active, together) and (members == members[0]).all():
-        _perform(wave, step, pc, members, active)
-        return True
+    if _whole(wave, active, warpgroup.LANES if step.kind is Kind.WGMMA else WARP):
+        if step.kind in MATRIX_KINDS:
+            MATRIX_HANDLERS[step.kind](wave, step, pc, active)
+            return True
+        members = wave.registers.read(step.sources[-1], active)
+        if (members == members[0]).all():
+            _perform(wave, step, members, active)
+            return True
     wave.pc[active] = pc
     wave.status[active] = Status.AT_COLLECTIVE
     lanes = wave.ids(active)
@@ -42,7 +45,10 @@ def meet(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
         ready = ready[warpgroup.complete(wave, ready)]
     if not ready.size:
         return False
-    _perform(wave, step, pc, wave.registers.read(step.sources[-1], ready), as_selection(ready))
+    if step.kind in MATRIX_KINDS:
+        _perform_matrix(wave, step, pc, ready)
+    else:
+        _perform(wave, step, wave.registers.read(step.sources[-1], ready), as_selection(ready))
     wave.status[ready] = Status.RUNNING
     wave.pc[ready] = pc + 1
     return np.array_equal(ready, lanes)
@@ -73,10 +79,7 @@ def _complete(wave: Wave, members: Bits, lanes: Lanes) -> Mask:
     return ready
 
 
-def _perform(wave: Wave, step: Step, pc: int, members: Bits, selection: Selection) -> None:
-    if step.kind in MATRIX_KINDS:
-        _perform_matrix(wave, step, pc, selection)
-        return
+def _perform(wave: Wave, step: Step, members: Bits, selection: Selection) -> None:
     _check_members(wave, step, members, selection)
     if step.kind is Kind.WARP_BARRIER:
         _warp_barrier(wave, step, members, wave.ids(selection))
@@ -84,9 +87,8 @@ def _perform(wave: Wave, step: Step, pc: int, members: Bits, selection: Selectio
         COLLECTIVES[step.kind](wave, step, selection)
 
 
-def _perform_matrix(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
+def _perform_matrix(wave: Wave, step: Step, pc: int, lanes: Lanes) -> None:
     """A matrix instruction of lanes of which some have exited is undefined: its results are zero after the finding."""
-    lanes = wave.ids(selection)
     full = present_bits(wave, lanes) == ALL_LANES
     if step.kind is Kind.WGMMA:
         full = warpgroup.full(wave, full)
@@ -97,10 +99,8 @@ def _perform_matrix(wave: Wave, step: Step, pc: int, selection: Selection) -> No
         wave.report(FindingKind.DIVERGENCE, message, step.where, lanes[~whole])
         for slot in step.destinations:
             wave.registers.write(slot, lanes[~whole], np.zeros(int((~whole).sum()), np.uint64), None)
-        if not whole.any():
-            return
-        selection = as_selection(lanes[whole])
-    MATRIX_HANDLERS[step.kind](wave, step, pc, selection)
+    if whole.any():
+        MATRIX_HANDLERS[step.kind](wave, step, pc, as_selection(lanes[whole]))
 
 
 def _check_members(wave: Wave, step: Step, members: Bits, selection: Selection) -> None:

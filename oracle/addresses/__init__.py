@@ -1,0 +1,1 @@
+"""Where bytes lie: packed layouts, XOR tiles, TMA boxes, LDS tiles, and proofs that a relation is a bijection."""

@@ -1,0 +1,1 @@
+"""What follows the accumulator: array form, SwiGLU, output splits."""

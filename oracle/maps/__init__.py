@@ -1,0 +1,1 @@
+"""Lane and register of every element: fragments, ldmatrix, wgmma descriptors and tiles."""

@@ -1,0 +1,1 @@
+"""Numbers and their formats: exact values, rounding, conversion and its fast twins."""

@@ -1,0 +1,1 @@
+"""The delayed-scaling ring: stages, state, one fold, the published scale."""

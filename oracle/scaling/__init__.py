@@ -1,0 +1,1 @@
+"""Scale rules and the quantisers that use them: blocks, MX, INT8, AstrAI."""
