@@ -14,7 +14,7 @@ from tileproof.simulators.ptx.alu.ieee import Rounding, require_gradual_underflo
 from tileproof.simulators.ptx.alu.operation import NotModelled, resolve
 
 KINDS = ("f16", "bf16", "f32", "f64")
-# Exponent and fraction bits; the wide ones have a bit more of exponent: in them the tiny results of f16 and f32 are normal.
+# Exponent and fraction bits; the wide ones have one more bit of exponent, so that tiny results are normal in them.
 FORMATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52), "wide f16": (6, 10), "wide f32": (9, 23)}
 NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0xFFF8 << 48, "wide f16": 0xFFFF, "wide f32": 2**33 - 1}
 Value = Fraction | float  # a float only where infinite or NaN

@@ -16,7 +16,7 @@ from tileproof.simulators.ptx.alu.scalar import SCALARS, widen
 from tileproof.simulators.ptx.device import Device
 
 EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence" / "h200-2026-11-30" / "alu.json"
-ELEMENTS, STRIDE, TABLE = 64, 19, 0xCA
+ELEMENTS, STRIDE, TABLE = 64, 31, 0xCA
 
 
 @cache
