@@ -13,6 +13,7 @@ from typing import TextIO
 
 from rich.console import Console as RichConsole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column
 from rich.text import Text
 
 from tileproof.conformance.events import (
@@ -62,12 +63,21 @@ class Console:
 
     Args:
         fault: the deliberate defect that is in, if one is; the run then shows whether it was caught.
+        crashes: folder of the run's crash files, which the replay commands name where it is not the usual one.
         out: for data: failures and the summary.
         err: for progress.
     """
 
-    def __init__(self, fault: Fault | None = None, *, out: TextIO | None = None, err: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        fault: Fault | None = None,
+        *,
+        crashes: Path = DEFAULT_FOLDER,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+    ) -> None:
         self._fault = fault
+        self._crashes = crashes
         self._out = open_console(out or sys.stdout)
         err = err or sys.stderr
         self._err = open_console(err)
@@ -83,8 +93,8 @@ class Console:
         match event:
             case RunStarted():
                 self._places = event.targets
-                self._progress.start(event.cases * len(event.targets))
                 self._print(_header(event, self._fault))
+                self._progress.start(event.cases * len(event.targets))
             case TargetUnavailable():
                 self._reasons.append(event)
             case CrashFileFailed():
@@ -111,9 +121,9 @@ class Console:
             found if found.crash not in self._lost else replace(found, crash="") for found in self._findings
         )
         for failure in failures[:MAX_FAILURES]:
-            self._print(["", *describe_failure(failure, self._places)])
+            self._print(["", *describe_failure(failure, self._places, self._crashes)])
         self._print(_cut(failures))
-        self._print(_error_lines(self._errors, self._lost.keys()))
+        self._print(_error_lines(self._errors, self._lost.keys(), self._crashes))
         self._print(["", *_summary(event, self._places, self._reasons)])
         if self._fault is not None:
             self._print(_caught(self._fault, {found.finding.kind for found in self._findings}))
@@ -148,8 +158,11 @@ class _Bar(_Progress):
     """A bar that moves, for terminals; it leaves nothing behind."""
 
     def __init__(self, stream: TextIO) -> None:
-        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[failed]}"))
-        self._bar = Progress(*columns, TextColumn("{task.description}"), console=open_console(stream), transient=True)
+        counts = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[failed]}"))
+        name = TextColumn(
+            "{task.description}", table_column=Column(overflow="ellipsis")
+        )  # gives way where it is narrow
+        self._bar = Progress(*counts, name, console=open_console(stream), transient=True)
         self._failed = self._total = 0
 
     def start(self, total: int) -> None:
@@ -226,7 +239,7 @@ def _warnings(lost: Sequence[CrashFileFailed]) -> list[str]:
     return [f"warning: {lost[0].reason}{more}"] if lost else []
 
 
-def _error_lines(errors: list[CaseErrored], lost: Collection[str]) -> list[str]:
+def _error_lines(errors: list[CaseErrored], lost: Collection[str], crashes: Path) -> list[str]:
     by_message: dict[str, list[CaseErrored]] = {}
     for error in errors:
         by_message.setdefault(error.message, []).append(error)
@@ -236,7 +249,7 @@ def _error_lines(errors: list[CaseErrored], lost: Collection[str]) -> list[str]:
         if len(members) > 1:
             lines.append(f"      {len(members)} cases end so; this is the first")
         if members[0].crash and members[0].crash not in lost:
-            lines.append(f"      Reproduce with:  tileproof replay {members[0].crash}")
+            lines.append(f"      Reproduce with:  {replay_command(members[0].crash, crashes)}")
     return lines
 
 

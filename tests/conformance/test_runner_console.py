@@ -72,6 +72,21 @@ def test_progress_moves_only_on_a_terminal(tmp_path: Path, monkeypatch: pytest.M
     assert "\x1b[" in screen.getvalue()
 
 
+def test_a_narrow_terminal_cuts_the_name_and_keeps_the_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    screen = Terminal()
+    console = Console(out=io.StringIO(), err=screen)
+    for event in events_of(tmp_path)[:-1]:
+        console.receive(event)
+    console.receive(RunFinished((), (), 0, 0, (), False, 1.0, 1))
+    last = [line for line in _without_codes(screen.getvalue()).replace("\r", "\n").splitlines() if line.strip()][-1]
+    assert "2/2" in last
+    assert "2 failed" in last
+    assert "ninfer_" in last
+    assert len(last) <= 60
+
+
 def test_progress_in_a_log_is_a_plain_line_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tileproof.conformance.console.PLAIN_INTERVAL_S", 0.0)
     log = io.StringIO()

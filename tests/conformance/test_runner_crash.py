@@ -267,6 +267,14 @@ def test_no_field_of_a_crash_file_can_be_changed_unnoticed(
     assert "does not have the recorded checksum" in reason
 
 
+def test_letters_that_no_terminal_can_show_do_not_end_a_replay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = CrashFolder(tmp_path).write(replace(record({}), case="\ud800"))
+    assert cli.main(["replay", str(path)]) == 2
+    assert capsys.readouterr().out.startswith(f"ERROR  {path.stem}  \\ud800\n")
+
+
 @pytest.mark.parametrize("name", BAD_EDITS)
 def test_a_crash_file_that_was_tampered_with_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
     edit, message = BAD_EDITS[name]
