@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tileproof.oracle.formats import nan_table
-from tileproof.simulators.ptx import support
+from tileproof.simulators.ptx import support, support_matrix
 from tileproof.simulators.ptx.machine import matrix
 
 HERE = Path(__file__).parent
@@ -34,12 +34,12 @@ types; `bar.sync` of a whole block; `bar.warp.sync` of a whole warp; shuffles, v
 ## Matrix instructions
 
 `mma` and `wgmma` compute with the matrix unit of the device's architecture (`oracle/matrix_unit.py`), where 8-bit
-`mma` on sm_90 and sm_100 is what ptxas {matrix.ASSEMBLER} makes of it. Modelled: every shape and type that
-`oracle/units/nvidia_units.py` has for the architecture and whose fragments `oracle/fragments.py` has: `mma` with f16, bf16,
-tf32, e4m3, e5m2 and their mixtures, s8, u8 and f64 operands, and `.kind::f8f6f4`; `wgmma` with A in registers or shared
-memory, all swizzles, `scale-d`, `imm-scale` and transposes. `ldmatrix` and `stmatrix`: m8n8 `.b16`, x1 to x4, `.trans`,
-and the m16n16 and m16n8 `.b8` forms; `movmatrix`. Refused: sparse and block-scaled forms, s4, u4 and b1 operands,
-f16 m8n8k4, `ldmatrix` that unpacks 6- and 4-bit elements.
+`mma` on sm_90 and sm_100 is what ptxas {matrix.ASSEMBLER} makes of it. `wgmma` takes A from registers or shared
+memory, and all swizzles, `scale-d`, `imm-scale` and transposes.
+
+{support_matrix.matrix_table()}
+`ldmatrix` and `stmatrix`: m8n8 `.b16`, x1 to x4, `.trans`, and the m16n16 and m16n8 `.b8` forms; `movmatrix`. Refused:
+sparse and block-scaled forms, s4, u4 and b1 operands, f16 m8n8k4, `ldmatrix` that unpacks 6- and 4-bit elements.
 
 Checked: all lanes of the warp (of the four warps of a warpgroup for `wgmma`) come and none has exited; rows are
 aligned to 16 bytes and lie in shared memory; an undefined bit in a row of A, a column of B or an accumulator makes
