@@ -330,6 +330,12 @@ def test_an_accumulator_that_nothing_wrote_counts_only_where_it_is_added() -> No
     assert report.findings == []
 
 
+def test_an_architecture_without_wgmma_refuses_it() -> None:
+    text = kernel("f32.e4m3.e4m3", 8, 32).replace("sm_90a", "sm_90")
+    with pytest.raises(NotModelled, match=r"wgmma\.fence\S* at PTX line \d+: sm_90 has no wgmma"):
+        Device("sm_90").load_ptx(text)
+
+
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

@@ -36,6 +36,8 @@ def check_units(program: Program, arch: str) -> None:
         NotModelled: there is one.
     """
     for step in program.steps:
+        if step.kind in (Kind.WGMMA, Kind.WGMMA_ORDER) and not arch.endswith("a"):
+            raise NotModelled(f"{step.opcode} at {step.where}: {arch} has no wgmma", hint="sm_90a has it")
         if step.product is not None:
             try:
                 describe(step.product.instruction.name, arch=arch, assembler=ASSEMBLER)
