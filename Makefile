@@ -24,7 +24,8 @@ lint: $(VENV)/.dev ## ruff, mypy --strict and the four floors
 	$(BIN)/mypy tests docs benchmarks
 	$(BIN)/lint-imports
 
-slow: $(VENV)/.dev ## the tests that take minutes
+slow: $(VENV)/.dev ## the tests that take minutes, two published models of matrix units among them
+	$(PIP) --editable '.[witness]'
 	$(BIN)/python -m pytest -q -m slow tests
 
 bench: $(VENV)/.dev ## speed against named peers, measured in one run

@@ -32,6 +32,7 @@ from tileproof.conformance.tally import ERROR
 from tileproof.conformance.target import Coordinates, Schedule, Target, parse_targets
 from tileproof.conformance.worker import CASE_DEADLINE_S
 from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.limits import Limits
 
 app = typer.Typer(
     name="tileproof",
@@ -63,9 +64,9 @@ def check(
     selectors: _Selectors = None,
     target: Annotated[str, typer.Option(help="sim, gpu, or sim,gpu to run both and compare them.")] = "sim",
     tier: Annotated[Tier | None, typer.Option(help="Which cases; smoke unless selectors are given.")] = None,
-    fault: Annotated[str | None, typer.Option(metavar="NAME", help="Put in a deliberate defect.")] = None,
+    fault: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Put in a deliberate defect.")] = None,
     input: Annotated[
-        str | None, typer.Option(metavar="FILE[:NAME]", help="Your own tensors: .npy, .npz, .safetensors.")
+        list[str] | None, typer.Option(metavar="FILE[:NAME]", help="Your own tensors: .npy, .npz, .safetensors.")
     ] = None,
     rows: Annotated[int | None, typer.Option(help="Of each tensor of --input, only so many rows.", min=1)] = None,
     schedule: Annotated[
@@ -82,12 +83,15 @@ def check(
     first_failure: Annotated[bool, typer.Option("--first-failure", help="Stop after the first failing case.")] = False,
 ) -> None:
     """Run cases and say whether oracle, simulator and GPU agree."""
-    if rows is not None and input is None:
+    fault_name, input_name = _only("--fault", fault), _only("--input", input)
+    if rows is not None and input_name is None:
         raise Refusal("--rows is given without --input", hint="it cuts a user's own tensors only")
     coordinates = tuple(Coordinates(name, arch, schedule, seed) for name in parse_targets(target))
-    chosen = find_fault(fault) if fault is not None else None
-    if input is not None:
-        file = read_input(input, rows=rows)
+    if Target.SIM in {place.target for place in coordinates}:
+        Limits.of(arch)
+    chosen = find_fault(fault_name) if fault_name is not None else None
+    if input_name is not None:
+        file = read_input(input_name, rows=rows)
         given = cases_for_file(file, selectors or ())
         _say_skipped(file)
     else:
@@ -96,13 +100,13 @@ def check(
         cases=tuple(given) or select(selectors or (), tier, contract=chosen.contract if chosen else None),
         coordinates=coordinates,
         tier="file" if given else "selected" if selectors else str(tier or Tier.SMOKE),
-        fault=fault,
+        fault=fault_name,
         given=given,
         first_failure=first_failure,
         require_device=require_device,
     )
     session = Session(plan, CrashFolder(crash_dir), runners_for(coordinates, deadline_s=deadline))
-    raise typer.Exit(_follow(session, Console(chosen), events))
+    raise typer.Exit(_follow(session, Console(chosen, crashes=crash_dir), events))
 
 
 @app.command("list")
@@ -175,6 +179,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hint = f"`tileproof --traceback {' '.join(given)}` shows where" if "--traceback" not in given else ""
         _complain(f"internal: {type(error).__name__}: {error}", hint)
     return ERROR
+
+
+def _only(option: str, values: Sequence[str] | None) -> str | None:
+    """The value of an option that may be given once; typer would silently keep the last of several."""
+    if values and len(values) > 1:
+        raise Refusal(f"{option} is given {len(values)} times: {', '.join(values)}", hint="run one at a time")
+    return values[0] if values else None
 
 
 def _follow(session: Session, console: Console, path: Path | None) -> int:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console as RichConsole
@@ -16,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column
 from rich.text import Text
 
+from tileproof.conformance.crash import DEFAULT_FOLDER
 from tileproof.conformance.events import (
     CaseErrored,
     CaseFinished,
@@ -30,7 +32,7 @@ from tileproof.conformance.events import (
     TargetCount,
     TargetUnavailable,
 )
-from tileproof.conformance.failure import Failure, describe_failure, gather
+from tileproof.conformance.failure import Failure, describe_failure, gather, replay_command
 from tileproof.conformance.faults import Fault
 from tileproof.conformance.finding import FindingKind
 from tileproof.conformance.target import Coordinates, Target

@@ -2,11 +2,14 @@
 
 import math
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from tileproof.conformance.case import Case, parse_case
 from tileproof.conformance.contract import Contract, Role, Rule
+from tileproof.conformance.crash import DEFAULT_FOLDER
 from tileproof.conformance.events import FindingFound
 from tileproof.conformance.finding import Finding, FindingKind, Mismatch, Place
 from tileproof.conformance.registry import contract_of
@@ -84,12 +87,19 @@ def gather(findings: Iterable[FindingFound]) -> tuple[Failure, ...]:
     return tuple(Failure(head, tuple(also)) for head, *also in folded)
 
 
-def describe_failure(failure: Failure, places: tuple[Coordinates, ...]) -> list[str]:
+def replay_command(crash: str, crashes: Path) -> str:
+    """The command that replays a crash file of this folder."""
+    where = "" if crashes == DEFAULT_FOLDER else f" --crash-dir {shlex.quote(str(crashes))}"
+    return f"tileproof replay {crash}{where}"
+
+
+def describe_failure(failure: Failure, places: tuple[Coordinates, ...], crashes: Path = DEFAULT_FOLDER) -> list[str]:
     """The lines of one block.
 
     Args:
         failure: what to tell.
         places: the run's coordinates.
+        crashes: folder of the run's crash files.
     """
     found = failure.head.smallest
     case = parse_case(found.case)
@@ -110,7 +120,9 @@ def describe_failure(failure: Failure, places: tuple[Coordinates, ...]) -> list[
         lines.append(f"{INDENT}also   {len(failure.also) - MAX_ALSO} more signatures in these cases")
     if count > 1:
         lines.append(f"{INDENT}{count} cases have this signature; this is the smallest")
-    replay = f"Reproduce with:  tileproof replay {found.crash}" if found.crash else "no crash file could be kept"
+    replay = (
+        f"Reproduce with:  {replay_command(found.crash, crashes)}" if found.crash else "no crash file could be kept"
+    )
     return [*lines, f"{INDENT}{replay}"]
 
 

@@ -18,8 +18,8 @@ def shown() -> list[tuple[str, str]]:
     return BLOCK.findall(README.read_text())
 
 
-def run(command: str, crash_folder: Path) -> Result:
-    return CliRunner().invoke(app, [*shlex.split(command), "--crash-dir", str(crash_folder)])
+def run(command: str) -> Result:
+    return CliRunner().invoke(app, shlex.split(command))
 
 
 def test_the_readme_shows_two_failures() -> None:
@@ -27,7 +27,10 @@ def test_the_readme_shows_two_failures() -> None:
 
 
 @pytest.mark.parametrize(("command", "output"), shown(), ids=["ties-away", "missing-barrier"])
-def test_a_failure_in_the_readme_is_what_the_command_prints(command: str, output: str, tmp_path: Path) -> None:
-    result = run(command, tmp_path)
+def test_a_failure_in_the_readme_is_what_the_command_prints(
+    command: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(command)
     assert result.exit_code == 1
     assert SECONDS.sub("", result.stdout) == SECONDS.sub("", output)

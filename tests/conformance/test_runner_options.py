@@ -1,0 +1,32 @@
+"""Options that a user may get wrong in ways that must not be silent."""
+
+from pathlib import Path
+
+import pytest
+
+from tileproof.conformance.cli import main
+
+CASE = "ninfer_quantize/fp8_quantize_rows/vector/T1.K64.bf16/ties/0"
+
+
+def test_an_option_that_counts_once_is_refused_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--fault", "divide", "--fault", "ties-away", CASE]) == 2
+    assert "--fault is given 2 times: divide, ties-away" in capsys.readouterr().err
+    assert main(["check", "--input", "a.npy", "--input", "b.npy"]) == 2
+    assert "--input is given 2 times" in capsys.readouterr().err
+
+
+def test_an_unknown_architecture_is_one_line_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--arch", "sm_70", CASE]) == 2
+    error = capsys.readouterr().err
+    assert "error: unknown architecture 'sm_70'" in error
+    assert "sm_90" in error
+
+
+def test_the_replay_command_names_a_folder_that_is_not_the_usual_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "my crashes"
+    assert main(["check", "--fault", "ties-away", "--crash-dir", str(folder), CASE]) == 1
+    last = next(line for line in capsys.readouterr().out.splitlines() if "Reproduce with" in line)
+    assert last.endswith(f"--crash-dir '{folder}'")
