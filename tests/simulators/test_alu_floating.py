@@ -322,7 +322,7 @@ def flush_tiny(wide: int, code: int, kind: str) -> int:
     """Zero where the result, rounded with any exponent, is below the smallest normal number (measured on H200)."""
     sign = 1 << (width(kind) - 1)
     _, value = value_of(wide, f"wide {kind}")
-    return code // sign * sign if abs(value) < magnitude(1 << FORMATS[kind][1], kind) else code
+    return code // sign * sign if abs(float(value)) < float(magnitude(1 << FORMATS[kind][1], kind)) else code
 
 
 @pytest.mark.parametrize("kind", ["f32", "f16"])
