@@ -13,7 +13,7 @@ like uint16, .e2m1x2 uint8. Of two sources a, b the first fills the upper half. 
     ue8m0x2          0xFF                       0xFE satfinite, 0xFF    sign ignored; 0 and 2^-127 and less are 0x00
 
 Source: PTX ISA 9.1, cvt; evidence DOCUMENTED but for what `relu` makes of -0 (`RELU_ZERO`), which is
-measured on H200, recording h200-2026-11-30/alu.json.
+measured on H200 for e4m3x2, e5m2x2 and f16x2, recording h200-2026-11-30/alu.json, and taken over for the others.
 """
 
 from enum import Enum
