@@ -309,6 +309,14 @@ def test_an_operand_written_without_a_barrier_races(schedule: str, seed: int) ->
     only(report.findings, FindingKind.RACE, r"wgmma\S* reads shared memory that another thread wrote")
 
 
+def test_an_operand_may_be_overwritten_after_the_wait_of_one_warp() -> None:
+    """The warpgroup reads as one agent; what is written before the wait is not found yet."""
+    text = kernel("f32.e4m3.e4m3", 8, 32, image_bytes=8192)
+    overwrite = "mov.u32 %s, memory; mad.lo.u32 %s, %t, 16, %s; st.shared.u32 [%s], %t;"
+    after = text.replace("wait_group.sync.aligned 0;", f"wait_group.sync.aligned 0; {overwrite}")
+    assert launch(after, SMALL_IMAGE & 0x7777_7777, PAIR, NO_A, C)[0].findings == []
+
+
 def test_an_operand_that_nothing_wrote_taints_its_row_and_its_column() -> None:
     text = kernel("f32.e4m3.e4m3", 8, 32, image_bytes=8192)
     skip = "setp.ne.u32 %p2, %t, 9; @%p2 st.shared"
