@@ -97,7 +97,7 @@ class Contract:
         summary: one line.
         comparison: how outputs are judged.
         rules: declared choices, printed with each failure.
-        properties: which of P1..P24 its cases exercise.
+        properties: ids of the catalogue of properties that its cases exercise, P1 to P24.
         routes: kernel name to the routes that it can take.
         dimensions: names of the shape's dimensions, in order.
         dtypes: element types of the shape token.

@@ -30,7 +30,7 @@ from tileproof.kernels.fp8_quantize_rows import NAME as KERNEL
 from tileproof.kernels.fp8_quantize_rows import SOURCE, QuantizeRows
 from tileproof.oracle.quantize import quantize_rows
 
-_NINFER = "ninfer activation quantiser, systems facts 1.1"
+_NINFER = "ninfer src/ops/linear/fp8/fp8_a8.cu @9180d956"
 _CHOICE = "follows from ninfer's formula; declared here"
 
 RULES = (

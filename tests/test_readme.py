@@ -34,3 +34,8 @@ def test_a_failure_in_the_readme_is_what_the_command_prints(
     result = run(command)
     assert result.exit_code == 1
     assert SECONDS.sub("", result.stdout) == SECONDS.sub("", output)
+
+
+def test_the_python_in_the_readme_runs() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    exec(compile(code, "README.md", "exec"), {})
