@@ -161,9 +161,8 @@ class _Bar(_Progress):
 
     def __init__(self, stream: TextIO) -> None:
         counts = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[failed]}"))
-        name = TextColumn(
-            "{task.description}", table_column=Column(overflow="ellipsis")
-        )  # gives way where it is narrow
+        # The name gives way where the terminal is narrow; the counts stay.
+        name = TextColumn("{task.description}", table_column=Column(overflow="ellipsis"))
         self._bar = Progress(*counts, name, console=open_console(stream), transient=True)
         self._failed = self._total = 0
 
@@ -237,7 +236,7 @@ def _cut(failures: tuple[Failure, ...]) -> list[str]:
 
 
 def _warnings(lost: Sequence[CrashFileFailed]) -> list[str]:
-    more = f" ({len(lost) - 1} more crash files likewise)" if len(lost) > 1 else ""
+    more = f" (and {len(lost) - 1} more like it)" if len(lost) > 1 else ""
     return [f"warning: {lost[0].reason}{more}"] if lost else []
 
 

@@ -167,7 +167,7 @@ def test_a_crash_folder_that_cannot_be_written_keeps_findings_and_verdict(
     assert "tileproof replay" not in captured.out
     assert "sim: 0 passed, 2 failed, 0 not run" in captured.out
     assert captured.err.startswith("warning: crash file occupied/")
-    assert captured.err.endswith("cannot be written: File exists (1 more crash files likewise)\n")
+    assert captured.err.endswith("cannot be written: File exists (and 1 more like it)\n")
 
 
 def test_a_name_that_is_no_unicode_is_shown_and_written(
