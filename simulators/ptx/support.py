@@ -5,7 +5,7 @@ Arithmetic is probed (`alu.forms`). Other instructions have decoders of their ow
 
 from collections.abc import Sequence
 
-from tileproof.simulators.ptx.alu.assumption import Evidence
+from tileproof.oracle.evidence import Evidence
 from tileproof.simulators.ptx.alu.forms import QUALIFIERS, Form, accepted_forms
 from tileproof.simulators.ptx.alu.operation import arithmetic_mnemonics
 from tileproof.simulators.ptx.decoding.decode import DECODERS

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tileproof.oracle.evidence import Evidence
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.ptx.alu.assumption import Assumption, Evidence
+from tileproof.simulators.ptx.alu.assumption import Assumption
 from tileproof.simulators.ptx.alu.operation import NotModelled, Operation, resolve
 from tileproof.simulators.ptx.alu.scalar import SCALARS, Bits
 

@@ -93,7 +93,7 @@ $L__tmp0:
 	ret;
 $L__tmp1:
 }
-	.file	1 "/work/add.py"
+	.file	1 "/src/add.py"
 	.section	.debug_abbrev
 	{
 .b8 1                                   // Abbreviation Code
@@ -384,7 +384,7 @@ def test_a_module_in_the_manner_of_triton() -> None:
     assert entry.labels == {"$L__func_begin0": 0, "$L__tmp0": 1, "$L__tmp1": 8}
     assert entry.instructions[4].operands == (Vector((Register("%r2"), Register("%r3"))), Address(Register("%rd1")))
     assert entry.instructions[5].operands[0] == Vector((Register("tmp@1"), Register("%rs1")))
-    assert entry.instructions[1].location == Location("/work/add.py", 23, Location("/work/add.py", 30))
+    assert entry.instructions[1].location == Location("/src/add.py", 23, Location("/src/add.py", 30))
 
 
 def test_what_nvrtc_writes_becomes_a_whole_module() -> None:

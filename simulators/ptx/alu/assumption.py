@@ -5,15 +5,8 @@ it and a run on hardware can turn its evidence from inferred to measured.
 """
 
 from dataclasses import dataclass
-from enum import Enum
 
-
-class Evidence(Enum):
-    """How well a rule is known."""
-
-    DOCUMENTED = "documented"
-    MEASURED = "measured on hardware"
-    INFERRED = "inferred"
+from tileproof.oracle.evidence import Evidence
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from tileproof.oracle.evidence import Evidence
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.ptx.alu.assumption import Assumption, Evidence
+from tileproof.simulators.ptx.alu.assumption import Assumption
 from tileproof.simulators.ptx.alu.scalar import SCALARS, Bits, Scalar
 
 Compute = Callable[[Sequence[Bits]], tuple[Bits, ...]]
