@@ -3,14 +3,15 @@
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tileproof.conformance.case import Case, Dimension, Shape
+from tileproof.conformance.case import Case, Dimension, Shape, parse_case
 from tileproof.conformance.contract import FILE_FAMILY, REFUSED, Contract, Role, TensorSpec, Tier
 from tileproof.conformance.input_file import InputFile, NamedTensor
-from tileproof.conformance.registry import contracts, find_case
+from tileproof.conformance.registry import contract_of, contracts
 from tileproof.conformance.session import GivenInputs
 from tileproof.oracle.refusal import Refusal
 
@@ -86,8 +87,21 @@ def _matching(selector: str, catalogue: Mapping[str, Case]) -> list[Case]:
 
 
 def _unlisted(selector: str, catalogue: Mapping[str, Case]) -> Case:
+    if Path(selector).is_file():
+        raise Refusal(f"{selector!r} is a file, not a case id", hint=f"your own tensors: --input {selector}")
+    case = _parsed(selector, catalogue)
     try:
-        return find_case(selector)
+        contract_of(case).check(case)
+    except Refusal as refusal:
+        hint = "; ".join(text for text in (near_matches(selector, catalogue), refusal.hint) if text)
+        raise Refusal(f"unknown case {selector!r}: {refusal.message}", hint=hint) from None
+    return case
+
+
+def _parsed(selector: str, catalogue: Mapping[str, Case]) -> Case:
+    """The case that a text spells. Raises: Refusal with the nearest ids."""
+    try:
+        return parse_case(selector)
     except Refusal as refusal:
         raise Refusal(f"unknown case {selector!r}: {refusal.message}", hint=near_matches(selector, catalogue)) from None
 

@@ -30,3 +30,27 @@ def test_the_replay_command_names_a_folder_that_is_not_the_usual_one(
     assert main(["check", "--fault", "ties-away", "--crash-dir", str(folder), CASE]) == 1
     last = next(line for line in capsys.readouterr().out.splitlines() if "Reproduce with" in line)
     assert last.endswith(f"--crash-dir '{folder}'")
+
+
+@pytest.mark.parametrize(
+    ("selector", "message", "hint"),
+    [
+        ("ninfer_quantise/fp8_quantize_rows/vector/T1.K64.bf16/ties/0", "unknown contract", "ninfer_quantize"),
+        ("ninfer_quantize/fp8_quantize_rows/scalar/T1.K64.bf16/ties/0", "its shape takes vector", "use route vector"),
+        ("ninfer_quantize/fp8_quantize_rows/vector/T1.K64.bf16/tie/0", "unknown input family 'tie'", "ties"),
+    ],
+)
+def test_a_wrong_part_of_an_id_is_named_with_what_is_right(
+    selector: str, message: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", selector]) == 2
+    error, remedy = capsys.readouterr().err.strip().splitlines()
+    assert message in error
+    assert hint in remedy
+
+
+def test_a_file_given_as_a_case_points_to_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(b"")
+    assert main(["check", str(path)]) == 2
+    assert f"--input {path}" in capsys.readouterr().err
