@@ -6,18 +6,35 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tileproof.oracle import routing
+from tileproof.oracle import routing, scale_ring
+from tileproof.oracle.addresses.tma_tile import TmaBox
 from tileproof.oracle.addresses.xor_tile import chunk_swizzle, cp_async_tile
+from tileproof.oracle.banks import bank_use
+from tileproof.oracle.diagnosis import diagnose_tile
+from tileproof.oracle.epilogue import Axis, EpilogueRule
 from tileproof.oracle.epilogues.epilogue_array import Operands
+from tileproof.oracle.formats import E4M3FN
+from tileproof.oracle.gemm import combine, gemm
 from tileproof.oracle.layouts import PACKS
 from tileproof.oracle.maps.mma_fragments import mma_a
+from tileproof.oracle.matrix_unit import define, describe, multiply_add
+from tileproof.oracle.numbers.number import Number
+from tileproof.oracle.products.accumulation_order import AccumulationOrder, SplitK
+from tileproof.oracle.products.exact_product import exact_product
 from tileproof.oracle.refusal import Refusal
+from tileproof.oracle.ring.amax import Amax
+from tileproof.oracle.ring.ring_stage import SEED
+from tileproof.oracle.ring.ring_state import fresh
+from tileproof.oracle.ring.scale_formula import seed_scale
+from tileproof.oracle.ring.scale_recipe import ScaleRecipe
 from tileproof.oracle.routes import gemm_dispatch
 from tileproof.oracle.routes.coverage import Interval
 from tileproof.oracle.routes.gemm_problem import GemmProblem
 from tileproof.oracle.routes.int8_lineages import TP4_M4096
 from tileproof.oracle.routes.int8_routing import fuses_combine, int8_route
 from tileproof.oracle.routes.routing_calibration import ATTENTION, RTX_5090, TMA_SCHEDULE
+from tileproof.oracle.scaling import astrai_quantize, int8, mx, scale_rule
+from tileproof.oracle.swizzle import Swizzle
 
 #: Any: mistyped on purpose.
 PANEL: Any = PACKS["panel-64"]
@@ -128,3 +145,128 @@ def test_a_tile_of_narrow_numpy_integers_does_not_overflow(dtype: type[np.intege
     expected = [TILE.offset(row, 127) for row in range(100)]
     assert TILE.offset(rows, bytes_).tolist() == expected
     assert TILE.offset(dtype(99), dtype(127)) == expected[99]
+
+
+WGMMA = "wgmma.m64n8k32.f32.e4m3.e4m3"
+DECLARED = AccumulationOrder(instruction=WGMMA, arch="sm_90a", assembler="13.0")
+NUMBER = Number.of(1)
+X = np.ones((1, 32), np.float32)
+CODES = np.zeros((1, 32), np.uint8)
+
+
+def order(**changes: Any) -> AccumulationOrder:
+    return AccumulationOrder(**({"instruction": WGMMA, "arch": "sm_90a", "assembler": "13.0"} | changes))
+
+
+def step(**changes: Any) -> object:
+    return scale_ring.step(fresh(SEED, 2), Amax(np.float32(1)), ScaleRecipe(), **changes)
+
+
+#: Calls with a text where a member of an enumeration belongs, by the argument that the refusal names.
+TEXT_FOR_MEMBER: dict[str, tuple[Callable[[Any], object], str]] = {
+    "stage": (lambda text: astrai_quantize.quantize(X, np.float32(2), text), "MULTIPLIER"),
+    "stage of a code": (lambda text: astrai_quantize.quantize_code(NUMBER, NUMBER, text, E4M3FN), "STEP"),
+    "k_order": (lambda text: order(k_order=text), "ascending"),
+    "ragged_k": (lambda text: order(ragged_k=text), "refused"),
+    "partition": (lambda text: SplitK(parts=2, tile=32, partition=text), "contiguous"),
+    "combination": (lambda text: SplitK(parts=2, tile=32, combination=text), "ascending"),
+    "combination of sums": (lambda text: combine(text, [ONE, ONE]), "ascending"),
+    "mode": (lambda text: mx.quantize_mx(X, text), "FLOOR"),
+    "mode of a block": (lambda text: mx.quantize_mx_block([NUMBER] * 32, text, E4M3FN), "CEIL"),
+    "occasion": (lambda text: step(occasion=text), "TRAINING"),
+    "role": (lambda text: step(role=text), "x"),
+    "division": (lambda text: step(division=text), "QUOTIENT"),
+    "division of a seed": (lambda text: seed_scale(NUMBER, E4M3FN, 0, text), "RECIPROCAL"),
+    "role of a recipe": (lambda text: ScaleRecipe().ring_format(text), "g"),
+    "fill": (lambda text: TmaBox(extents=(16,), element_bytes=1, fill=text), "zero"),
+    "access": (lambda text: bank_use(range(0, 128, 4), 4, access=text), "load"),
+    "addend": (lambda text: EpilogueRule(name="rule", factors=(Axis.ROW,), addend=text, source=""), "nothing"),
+    "output": (lambda text: EpilogueRule(name="rule", factors=(Axis.ROW,), output=text, source=""), "E4M3"),
+    "contraction": (lambda text: EpilogueRule(name="rule", factors=(Axis.ROW,), contraction=text, source=""), "NONE"),
+    "factor": (lambda text: EpilogueRule(name="rule", factors=(text,), source=""), "[T]"),
+    "apply": (lambda text: scale_rule.ScaleRule(name="rule", max_norm=448, apply=text, source=""), "DIVIDE"),
+    "step": (lambda text: scale_rule.ScaleRule(name="rule", max_norm=448, step=text, source=""), "DIVIDE"),
+    "ties": (lambda text: int8.round_integer(NUMBER, text), "EVEN"),
+    "ties of a rule": (lambda text: int8.Int8Rule(name="r", scale=scale_rule.VLLM_INT8, ties=text, source=""), "EVEN"),
+}
+
+
+@pytest.mark.parametrize("argument", TEXT_FOR_MEMBER)
+def test_a_text_is_no_member_of_an_enumeration(argument: str) -> None:
+    call, text = TEXT_FOR_MEMBER[argument]
+    with pytest.raises(Refusal, match=f"{argument.split()[0]} is '.*', no member of"):
+        call(text)
+
+
+def test_the_matrix_products_refuse_leading_dimensions_that_do_not_broadcast() -> None:
+    a, b = np.zeros((2, 1, 32), np.uint8), np.zeros((3, 1, 32), np.uint8)
+    for call in (lambda: gemm(DECLARED, a, b), lambda: exact_product("e4m3", "e4m3", a, b)):
+        with pytest.raises(Refusal, match=r"leading dimensions of a and b are \(2,\), \(3,\)"):
+            call()
+
+
+@pytest.mark.parametrize("call", [multiply_add, define, lambda name, *_, **more: describe(name, **more)])
+@pytest.mark.parametrize("argument", ["instruction", "arch", "assembler"])
+@pytest.mark.parametrize("value", [None, 90, b"sm_90", ["sm_90"]], ids=repr)
+def test_a_matrix_unit_takes_names_as_text_only(call: Callable[..., object], argument: str, value: Any) -> None:
+    named = {"instruction": WGMMA, "arch": "sm_90", "assembler": "12.8"} | {argument: value}
+    with pytest.raises(Refusal, match=argument):
+        call(named.pop("instruction"), CODES, CODES, np.zeros((1, 1), np.float32), **named)
+    with pytest.raises(Refusal):
+        order(**{argument: value})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mma.m016n8k32.f32.e4m3.e4m3",
+        "mma.m16n08k32.f32.e4m3.e4m3",
+        "mma.m16n8k\u0663\u0662.f32.e4m3.e4m3",
+        "mma.m16n8k32.kind::.f32.e4m3.e4m3",
+        "mma.m16n8k32..f32.e4m3.e4m3",
+        "mma.m0n8k32.f32.e4m3.e4m3",
+    ],
+)
+def test_an_instruction_has_one_spelling(name: str) -> None:
+    with pytest.raises(Refusal, match=r"is no shape|is empty"):
+        describe(name)
+
+
+LANES = np.arange(32) * 4
+
+ADDRESSES: dict[str, tuple[Callable[[], object], str]] = {
+    "float addresses": (lambda: bank_use(LANES + 0.5, 4), "no integers"),
+    "text addresses": (lambda: bank_use([str(lane) for lane in LANES], 4), "no integers"),
+    "addresses above int64": (
+        lambda: bank_use(np.full(32, 2**63, np.uint64), 4),
+        "lane 0: address 9223372036854775808",
+    ),
+    "float width": (lambda: bank_use(LANES, 4.0), "width_bytes = 4.0"),  # type: ignore[arg-type]
+    "rows of 0 bytes": (lambda: diagnose_tile(CODES[0], CODES[0], 0), "rows of 0 bytes"),
+    "rows of -64 bytes": (lambda: diagnose_tile(CODES[0], CODES[0], -64), "rows of -64 bytes"),
+    "rows of 64.0 bytes": (lambda: diagnose_tile(CODES[0], CODES[0], 64.0), "row_bytes = 64.0"),  # type: ignore[arg-type]
+    "float bits": (lambda: Swizzle(1.0, 4, 3), "bits = 1.0"),  # type: ignore[arg-type]
+    "text base": (lambda: Swizzle(1, "4", 3), "base = '4'"),  # type: ignore[arg-type]
+    "no shift": (lambda: Swizzle(1, 4, None), "shift = None"),  # type: ignore[arg-type]
+    "float span": (lambda: Swizzle.tma(64.0), "span_bytes = 64.0"),  # type: ignore[arg-type]
+    "list of spans": (lambda: Swizzle.tma([64]), "span_bytes"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_a_mistyped_address_is_refused(name: str) -> None:
+    call, match = ADDRESSES[name]
+    with pytest.raises(Refusal, match=match):
+        call()
+
+
+def test_an_idle_lane_may_hold_any_address() -> None:
+    addresses = np.arange(0, 128, 4, dtype=np.uint64)
+    addresses[5] = 2**64 - 1
+    active = np.arange(32) != 5
+    assert bank_use(addresses, 4, active=active).passes == 1
+
+
+def test_a_swizzle_of_numpy_integers_is_that_of_python_integers() -> None:
+    assert Swizzle(np.uint8(3), np.uint8(4), np.int8(3)).atom_bytes == 1024  # type: ignore[arg-type]
+    assert Swizzle.tma(np.uint8(128)) == Swizzle.tma(128)  # type: ignore[arg-type]
