@@ -17,8 +17,11 @@ from tileproof.oracle.formats import E4M3FN
 from tileproof.oracle.gemm import combine, gemm
 from tileproof.oracle.layouts import PACKS
 from tileproof.oracle.maps.mma_fragments import mma_a
+from tileproof.oracle.maps.wgmma_descriptor import MatrixDescriptor
+from tileproof.oracle.maps.wgmma_tile import tile_offset
 from tileproof.oracle.matrix_unit import define, describe, multiply_add
 from tileproof.oracle.numbers.number import Number
+from tileproof.oracle.numbers.ptx_conversion import scale_code
 from tileproof.oracle.products.accumulation_order import AccumulationOrder, SplitK
 from tileproof.oracle.products.exact_product import exact_product
 from tileproof.oracle.refusal import Refusal
@@ -149,6 +152,7 @@ def test_a_tile_of_narrow_numpy_integers_does_not_overflow(dtype: type[np.intege
 
 WGMMA = "wgmma.m64n8k32.f32.e4m3.e4m3"
 DECLARED = AccumulationOrder(instruction=WGMMA, arch="sm_90a", assembler="13.0")
+DESCRIPTOR = MatrixDescriptor(start=0, leading_bytes=128, stride_bytes=256)
 NUMBER = Number.of(1)
 X = np.ones((1, 32), np.float32)
 CODES = np.zeros((1, 32), np.uint8)
@@ -186,6 +190,8 @@ TEXT_FOR_MEMBER: dict[str, tuple[Callable[[Any], object], str]] = {
     "factor": (lambda text: EpilogueRule(name="rule", factors=(text,), source=""), "[T]"),
     "apply": (lambda text: scale_rule.ScaleRule(name="rule", max_norm=448, apply=text, source=""), "DIVIDE"),
     "step": (lambda text: scale_rule.ScaleRule(name="rule", max_norm=448, step=text, source=""), "DIVIDE"),
+    "major": (lambda text: tile_offset(DESCRIPTOR, 0, 0, bits=16, major=text), "K-major"),
+    "rounding": (lambda text: scale_code(text, np.zeros(1, np.uint32), True), "rp"),
     "ties": (lambda text: int8.round_integer(NUMBER, text), "EVEN"),
     "ties of a rule": (lambda text: int8.Int8Rule(name="r", scale=scale_rule.VLLM_INT8, ties=text, source=""), "EVEN"),
 }
