@@ -19,10 +19,12 @@ stores; every one as counted here).
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tileproof.oracle.arguments import require_member, whole
 from tileproof.oracle.evidence import Evidence
 from tileproof.oracle.refusal import Refusal
 
@@ -60,7 +62,7 @@ class BankedMemory:
         Raises:
             Refusal: a width that no load has.
         """
-        if width_bytes not in WIDTHS:
+        if whole("width_bytes", width_bytes) not in WIDTHS:
             raise Refusal(f"an access of {width_bytes} bytes a lane", hint="widths are 1, 2, 4, 8 and 16 bytes")
         return min(self.lanes, self.banks * self.bank_bytes // max(width_bytes, self.bank_bytes))
 
@@ -120,13 +122,16 @@ def bank_use(
         active: bool [lanes]; None for all.
 
     Raises:
-        Refusal: another number of lanes, a negative address, or one that is no multiple of the width.
+        Refusal: another number of lanes, addresses that are no integers, one that is negative, no multiple of the width
+            or above 2^63 - 1, or another access than there is.
     """
+    require_member(Access, "access", access)
     lanes = memory.phase_lanes(width_bytes)
-    array = np.asarray(addresses, dtype=np.int64)
+    given = np.asarray(addresses)
     mask = np.ones(memory.lanes, np.bool_) if active is None else np.asarray(active, dtype=np.bool_)
-    if array.shape != (memory.lanes,) or mask.shape != (memory.lanes,):
-        raise Refusal(f"{memory.name} has {memory.lanes} lanes; addresses {array.shape}, active {mask.shape}")
+    if given.shape != (memory.lanes,) or mask.shape != (memory.lanes,):
+        raise Refusal(f"{memory.name} has {memory.lanes} lanes; addresses {given.shape}, active {mask.shape}")
+    array = _require_addresses(given, mask)
     bad = np.flatnonzero(mask & ((array < 0) | (array % width_bytes != 0)))
     if bad.size:
         raise Refusal(f"lane {bad[0]}: address {array[bad[0]]} is no multiple of its {width_bytes} bytes")
@@ -141,6 +146,15 @@ def bank_use(
     ]
     phases = len(counts) if quirks else sum(count > 0 for count in counts)
     return BankUse(phases, max(phases, sum(counts)), max(counts))
+
+
+def _require_addresses(given: npt.NDArray[Any], active: Mask) -> Lanes:
+    if given.dtype.kind not in "iu":
+        raise Refusal(f"addresses of type {given.dtype} are no integers", hint="pass byte addresses as int64")
+    high = np.flatnonzero(active & (given > np.iinfo(np.int64).max))
+    if high.size:
+        raise Refusal(f"lane {high[0]}: address {given[high[0]]} is above 2^63 - 1", hint="pass int64 addresses")
+    return given.astype(np.int64)
 
 
 def _pairs(addresses: Lanes, active: Mask) -> bool:

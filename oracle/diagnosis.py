@@ -29,6 +29,7 @@ from tileproof.oracle.addresses.rearrangement import (
     swizzles,
     transpositions,
 )
+from tileproof.oracle.arguments import whole
 from tileproof.oracle.layouts import PACKS
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.swizzle import Swizzle
@@ -166,7 +167,13 @@ def diagnose_tile(observed: Buffer, expected: Buffer, row_bytes: int, *, poison:
         expected: uint8 [n].
         row_bytes: bytes of a row; the tile's own span comes first among the swizzles.
         poison: what the tile held before.
+
+    Raises:
+        Refusal: rows below 1 byte, or as `diagnose`.
     """
+    row_bytes = whole("row_bytes", row_bytes)
+    if row_bytes < 1:
+        raise Refusal(f"rows of {row_bytes} bytes; the least is 1", hint="give the bytes of a row of the tile")
     size = observed.size
     spans = sorted((32, 64, 128), key=lambda span: span != row_bytes)
     candidates = chain(

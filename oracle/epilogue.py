@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import reduce
 
+from tileproof.oracle.arguments import require_member
 from tileproof.oracle.evidence import Evidence
 from tileproof.oracle.formats import BFLOAT16, E4M3FN
 from tileproof.oracle.numbers.float32 import add, float32, float32_code, fused_multiply_add, multiply
@@ -69,7 +70,8 @@ class EpilogueRule:
     """One epilogue.
 
     Raises:
-        Refusal: no factor, or a contraction without the operation that it fuses.
+        Refusal: no factor, a contraction without the operation that it fuses, or a choice that is no member of its
+            enumeration.
     """
 
     name: str
@@ -85,6 +87,11 @@ class EpilogueRule:
     evidence: Evidence = Evidence.DOCUMENTED
 
     def __post_init__(self) -> None:
+        for factor in self.factors:
+            require_member(Axis, f"{self.name}: factor", factor)
+        require_member(Addend, f"{self.name}: addend", self.addend)
+        require_member(Contraction, f"{self.name}: contraction", self.contraction)
+        require_member(Output, f"{self.name}: output", self.output)
         if not self.factors:
             raise Refusal(f"{self.name} has no factor", hint="an unscaled accumulator has the factor 1")
         if self.contraction is not Contraction.NONE and self.addend is Addend.NONE:

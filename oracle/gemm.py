@@ -21,10 +21,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tileproof.oracle.arguments import require_member
 from tileproof.oracle.formats import FLOAT32
 from tileproof.oracle.matrix_unit import multiply_add
 from tileproof.oracle.products.accumulation_order import AccumulationOrder, Chain, Combination
 from tileproof.oracle.refusal import Refusal
+from tileproof.oracle.units.matrix_operands import broadcast_batch
 from tileproof.oracle.units.operand import ACCUMULATOR_DTYPES
 
 Matrix = npt.NDArray[Any]
@@ -50,13 +52,14 @@ def gemm(
         float16 accumulators. NaN is 0x7FFFFFFF (0x7FFF as float16).
 
     Raises:
-        Refusal: K is ragged and the order does not fill it, or an operand is not the instruction's.
+        Refusal: K is ragged and the order does not fill it, or an operand is not the instruction's or does not
+            broadcast.
     """
     x, y = _require_rows(order, a, b)
     depth = order.parsed.shape.k
     parts = order.plan(x.shape[-1])
     x, y = _filled(x, depth), _filled(y, depth)
-    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    batch = broadcast_batch(a=x, b=y)
     zeros = np.zeros((*batch, x.shape[-2], y.shape[-2]), ACCUMULATOR_DTYPES[order.parsed.accumulator])
 
     def chain(steps: Chain) -> Matrix:
@@ -72,6 +75,7 @@ def gemm(
 
 def combine(combination: Combination, sums: Sequence[Matrix]) -> Matrix:
     """The sum of the parts of a split."""
+    require_member(Combination, "combination", combination)
     match combination:
         case Combination.ASCENDING:
             return reduce(add_nearest, sums)

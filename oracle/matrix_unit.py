@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.units.block_scaled_sum_array import group_scaled_sums
 from tileproof.oracle.units.fma_chain_array import fma_chains
 from tileproof.oracle.units.fused_sum_array import Coded, Side, fused_sums
@@ -105,9 +106,16 @@ def describe(instruction: str, *, arch: str = "sm_90", assembler: str = "12.8") 
     return _resolve(instruction, arch, assembler)[1]
 
 
-@lru_cache(maxsize=1024)
 def _resolve(name: str, arch: str, assembler: str) -> tuple[Instruction, KnownUnit]:
     """The parsed instruction and its unit."""
+    for what, text in (("instruction", name), ("arch", arch), ("assembler", assembler)):
+        if not isinstance(text, str):  # before the cache, which cannot hold a list
+            raise Refusal(f"{what} {text!r} of type {type(text).__name__} is no text", hint="give a str")
+    return _known(name, arch, assembler)
+
+
+@lru_cache(maxsize=1024)
+def _known(name: str, arch: str, assembler: str) -> tuple[Instruction, KnownUnit]:
     instruction = parse_instruction(name)
     return instruction, find_unit(instruction, arch, assembler)
 

@@ -20,6 +20,7 @@ Source: Neroued/ninfer src/ops/linear/fp8/fp8_a8_schedule.cuh @1ba31703; the con
 
 from enum import Enum
 
+from tileproof.oracle.arguments import whole, wholes
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.routes.coverage import Band, Interval, bands, reaching
 from tileproof.oracle.routes.routing_calibration import (
@@ -81,7 +82,7 @@ def fp8_a8_tma_applies(
         calibration: a name of `routing_calibration.CALIBRATIONS`.
 
     Raises:
-        Refusal: N or K below 1, T out of range, or an unknown calibration.
+        Refusal: an argument that is no whole number, N or K below 1, T out of range, or an unknown calibration.
     """
     return decline(out_features, in_features, tokens, sm_count, calibration) is None
 
@@ -116,6 +117,14 @@ def decline(
         Refusal: as `fp8_a8_tma_applies`, or a negative address.
     """
     record = find_calibration(calibration)
+    out_features, in_features, tokens, sm_count = wholes(
+        out_features=out_features, in_features=in_features, tokens=tokens, sm_count=sm_count
+    )
+    activation_address, weight_address, weight_scale_address = wholes(
+        activation_address=activation_address,
+        weight_address=weight_address,
+        weight_scale_address=weight_scale_address,
+    )
     _require(out_features, in_features, tokens, activation_address, weight_address, weight_scale_address)
     if (out_features, in_features) == (VOCABULARY.out_features, VOCABULARY.in_features):
         return Decline.NO_ROUTE
@@ -139,7 +148,14 @@ def is_cheaper(calibration: Calibration, out_features: int, tokens: int, sm_coun
 
 
 def waves(schedule: GemmSchedule, out_features: int, tokens: int, sm_count: int) -> int:
-    """How often the device is filled with CTAs."""
+    """How often the device is filled with CTAs.
+
+    Raises:
+        Refusal: an argument that is no whole number, or fewer than one SM.
+    """
+    out_features, tokens, sm_count = wholes(out_features=out_features, tokens=tokens, sm_count=sm_count)
+    if sm_count < 1:
+        raise Refusal(f"{sm_count} SMs cannot be filled", hint="an unknown device has no waves; `decline` says so")
     blocks = out_features // schedule.block_rows * _ceil_div(tokens, schedule.block_tokens)
     return _ceil_div(blocks, schedule.blocks_per_sm * sm_count)
 
@@ -153,6 +169,7 @@ def tma_coverage(
 ) -> tuple[Band[bool], ...]:
     """Which widths take the TMA kernel."""
     record = find_calibration(calibration)
+    out_features, in_features = wholes(out_features=out_features, in_features=in_features)
     ceiling = record.ceiling(out_features, in_features)
     thresholds = [record.min_tokens, record.always_from, ceiling + 1 if ceiling else None, _grid_limit() + 1]
     return bands(
@@ -185,6 +202,7 @@ def linear_route(
     Raises:
         Refusal: T below 1, or a projection that `linear_add` does not have.
     """
+    tokens = whole("tokens", tokens)
     if tokens < 1:
         raise Refusal(f"{tokens} tokens need no route", hint="T is at least 1")
     first = geometry.a8_add_from if adds_residual else geometry.a8_from

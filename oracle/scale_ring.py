@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from tileproof.oracle.arguments import require_member
 from tileproof.oracle.formats import FLOAT32
 from tileproof.oracle.numbers.number import Kind, Number
 from tileproof.oracle.refusal import Refusal
@@ -114,8 +115,12 @@ def step(
         division: how the host divides when it seeds.
 
     Raises:
-        Refusal: as `seed` and `ring_fold.fold`; a cast to be used again that was never made.
+        Refusal: as `seed` and `ring_fold.fold`; another role, occasion or division than there is; a cast to be used
+            again that was never made.
     """
+    require_member(Role, "role", role)
+    require_member(Occasion, "occasion", occasion)
+    require_member(HostDivision, "division", division)
     if not state.initialized:
         state = seed(state, amax, recipe, role, division)
     if occasion in state.stage.unfolded:

@@ -21,6 +21,7 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
+from tileproof.oracle.arguments import whole
 from tileproof.oracle.refusal import Refusal
 
 Addresses = npt.NDArray[np.integer]
@@ -36,8 +37,8 @@ class Swizzle:
     """CuTe's Swizzle<bits, base, shift>.
 
     Raises:
-        Refusal: negative `bits` or `base`, or fields that overlap (|shift| < bits), which would not be a bijection of
-            CuTe's kind.
+        Refusal: what is no whole number, negative `bits` or `base`, or fields that overlap (|shift| < bits), which
+            would not be a bijection of CuTe's kind.
     """
 
     #: Width of both fields.
@@ -48,6 +49,8 @@ class Swizzle:
     shift: int
 
     def __post_init__(self) -> None:
+        for name in ("bits", "base", "shift"):
+            object.__setattr__(self, name, whole(name, getattr(self, name)))
         if self.bits < 0 or self.base < 0:
             raise Refusal(f"Swizzle<{self.bits}, {self.base}, {self.shift}> has a negative width or position")
         if abs(self.shift) < self.bits:
@@ -67,6 +70,7 @@ class Swizzle:
         Raises:
             Refusal: another span.
         """
+        span_bytes = whole("span_bytes", span_bytes)
         if span_bytes not in _TMA_BITS:
             raise Refusal(f"a swizzle span of {span_bytes} bytes is no TMA mode", hint="spans are 0, 32, 64 and 128")
         return cls(_TMA_BITS[span_bytes], 4, 3)

@@ -18,6 +18,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tileproof.oracle.arguments import whole
 from tileproof.oracle.refusal import Refusal
 
 Offsets = npt.NDArray[np.int64]
@@ -90,6 +91,23 @@ def axis_digits(digits: tuple[Digit, ...], axis: Axis) -> tuple[Digit, ...]:
     if expected is not None:
         raise Refusal(f"no digit of axis {axis.value} takes the quotient by {expected}")
     return tuple(reversed(chosen))
+
+
+def widen_index(name: str, index: Index) -> Index:
+    """An index for reckoning: a Python int, or int64, since narrower types would overflow in an offset.
+
+    Raises:
+        Refusal: neither an int nor integers of numpy, or one that int64 does not hold.
+    """
+    if isinstance(index, int):
+        whole(name, index)  # refuses a bool
+        return index
+    array = np.asarray(index)
+    if array.dtype.kind not in "iu" and array.size:
+        raise Refusal(f"{name} has type {array.dtype}, which is no integer", hint="give integers")
+    if array.dtype == np.uint64 and np.any(array > np.uint64(2**63 - 1)):
+        raise Refusal(f"{name} {array.max()} is above 2^63 - 1, the largest of int64", hint="give smaller numbers")
+    return array.astype(np.int64)
 
 
 def _is_power_of_two(value: int) -> bool:

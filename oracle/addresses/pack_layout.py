@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tileproof.oracle.addresses.digit import Axis, Digit, Index, axis_digits
+from tileproof.oracle.addresses.digit import Axis, Digit, Index, axis_digits, widen_index
+from tileproof.oracle.arguments import whole, wholes
 from tileproof.oracle.evidence import Evidence
 from tileproof.oracle.refusal import Refusal
 
@@ -71,8 +72,10 @@ class PackLayout:
         """K and N as stored: rounded up to whole tiles where the layout pads.
 
         Raises:
-            Refusal: a negative size, or a shape that does not fill tiles in a layout that does not pad.
+            Refusal: a size that is negative or no whole number, or a shape that does not fill tiles in a layout that
+                does not pad.
         """
+        K, N = wholes(K=K, N=N)
         if K < 0 or N < 0:
             raise Refusal(f"{self.name}: shape K = {K}, N = {N} has a negative size")
         stored = _round_up(K, self.k_multiple), _round_up(N, self.n_multiple)
@@ -97,6 +100,7 @@ class PackLayout:
         Raises:
             Refusal: an illegal shape, or an index outside it.
         """
+        K, N = wholes(K=K, N=N)
         stored = self.stored_shape(K, N)
         k, n = _require_inside(k, K, "k"), _require_inside(n, N, "n")
         result = k * 0
@@ -127,11 +131,12 @@ class PackLayout:
             fill: what padding holds.
 
         Raises:
-            Refusal: another rank, or an illegal shape.
+            Refusal: another rank, an illegal shape, or a fill that the type does not hold.
         """
         raw = np.asarray(raw_kn)
         if raw.ndim != 2:
             raise Refusal(f"{self.name}: raw has shape {raw.shape}; pack takes rank 2, [K, N]")
+        _require_fill(fill, raw.dtype)
         stored = self.stored_shape(*raw.shape)
         if stored != raw.shape:
             padded = np.full(stored, fill, raw.dtype)
@@ -146,6 +151,7 @@ class PackLayout:
             Refusal: an illegal shape, or a buffer of another rank or size.
         """
         buffer = np.asarray(flat)
+        K, N = wholes(K=K, N=N)
         stored = self.stored_shape(K, N)
         if buffer.shape != (math.prod(stored),):
             raise Refusal(
@@ -184,12 +190,18 @@ def _round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
+def _require_fill(fill: int, dtype: np.dtype[Any]) -> None:
+    fill = whole("fill", fill)
+    if dtype.kind in "iu" and not np.iinfo(dtype).min <= fill <= np.iinfo(dtype).max:
+        raise Refusal(f"fill {fill} is outside {np.iinfo(dtype).min}..{np.iinfo(dtype).max}, the range of {dtype}")
+
+
 def _require_inside(index: Index, length: int, name: str) -> Index:
+    index = widen_index(name, index)  # an int32 index would overflow in a matrix of 2^31 elements
     if isinstance(index, int):
         if not 0 <= index < length:
             raise Refusal(f"{name} = {index} is outside 0..{length - 1}")
         return index
-    wide = np.asarray(index).astype(np.int64)  # an int32 index would overflow in a matrix of 2^31 elements
-    if np.any(wide < 0) or np.any(wide >= length):
-        raise Refusal(f"{name} from {wide.min()} to {wide.max()} is outside 0..{length - 1}")
-    return wide
+    if np.any(index < 0) or np.any(index >= length):
+        raise Refusal(f"{name} from {index.min()} to {index.max()} is outside 0..{length - 1}")
+    return index

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tileproof.oracle.arguments import require_member
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.swizzle import CHUNK_BYTES, Swizzle
 
@@ -53,7 +54,8 @@ class TmaBox:
 
     Raises:
         Refusal: a rank above 5, an extent outside 1 .. 256, a row that is no multiple of 16 bytes or exceeds its
-            swizzle span, or a NaN fill of one-byte elements. The driver's encoder refuses the same.
+            swizzle span, a NaN fill of one-byte elements, which the driver's encoder refuses as well; or a fill
+            that is no `Fill`.
     """
 
     #: Extents in elements, innermost first.
@@ -64,6 +66,7 @@ class TmaBox:
     fill: Fill = Fill.ZERO
 
     def __post_init__(self) -> None:
+        require_member(Fill, "fill", self.fill)
         if not 1 <= len(self.extents) <= _MAX_RANK:
             raise Refusal(f"a box of rank {len(self.extents)}", hint=f"ranks are 1 to {_MAX_RANK}")
         for dimension, extent in enumerate(self.extents):

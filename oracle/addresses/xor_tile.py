@@ -12,17 +12,14 @@ a chunk; a tile that TMA fills needs its atom.
 """
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from tileproof.oracle.addresses.digit import Index, Offsets, widen_index
+from tileproof.oracle.arguments import wholes
 from tileproof.oracle.evidence import Evidence
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.swizzle import CHUNK_BYTES
-
-Offsets = npt.NDArray[np.int64]
-Index = TypeVar("Index", int, Offsets)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +67,9 @@ class XorTile:
         """Bytes from the tile's base to a byte of a row; numbers or arrays that broadcast.
 
         Raises:
-            Refusal: a negative row, or a byte outside the row.
+            Refusal: what is no integer, a negative row, or a byte outside the row.
         """
+        row, byte = widen_index("row", row), widen_index("byte", byte)
         if np.any(np.asarray(row) < 0):
             raise Refusal(f"{self.name}: row {np.min(row)} is negative")
         if np.any(np.asarray(byte) < 0) or np.any(np.asarray(byte) >= self.row_bytes):
@@ -156,7 +154,16 @@ def chunk_swizzle(bits: int, shift: int, row_bytes: int) -> XorTile:
 
     With C chunks in a row it is the rule above with row_shift = shift - log2 C; a `shift` below log2 C would mix chunk
     bits of the same row and is refused, and so are more bits than a row has.
+
+    Raises:
+        Refusal: such a shift or such bits, a negative number, or a row without a chunk.
     """
+    bits, shift, row_bytes = wholes(bits=bits, shift=shift, row_bytes=row_bytes)
+    if bits < 0 or row_bytes < CHUNK_BYTES:
+        raise Refusal(
+            f"a chunk swizzle of {bits} bits in rows of {row_bytes} bytes",
+            hint=f"bits are at least 0 and a row has {CHUNK_BYTES} bytes or more",
+        )
     chunks = row_bytes // CHUNK_BYTES
     if shift < _log2(chunks):
         raise Refusal(

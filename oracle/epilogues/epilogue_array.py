@@ -26,7 +26,11 @@ _NAN = np.uint32(FLOAT32.nan_code).view(np.float32)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Operands:
-    """What an epilogue works on, for an output of T rows and N columns."""
+    """What an epilogue works on, for an output of T rows and N columns.
+
+    Raises:
+        Refusal: a scalar scale that is no float32 scalar; a wider one would widen the arithmetic.
+    """
 
     #: float32 or int32 [T, N].
     accumulators: Array
@@ -37,6 +41,11 @@ class Operands:
     bias_format: FloatFormat | None = None
     bias_scale: np.float32 | None = None
     out_scale: np.float32 | None = None
+
+    def __post_init__(self) -> None:
+        for name, scale in (("bias_scale", self.bias_scale), ("out_scale", self.out_scale)):
+            if scale is not None and not isinstance(scale, np.float32):
+                raise Refusal(f"{name} is a {type(scale).__name__}, not a float32 scalar", hint="pass np.float32(...)")
 
 
 def apply_epilogue(rule: EpilogueRule, operands: Operands) -> Array:

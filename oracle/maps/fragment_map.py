@@ -157,9 +157,10 @@ class FragmentMap:
             Words [..., lanes, registers] of `word_dtype`.
 
         Raises:
-            Refusal: another shape or width, or a code beyond its bits.
+            Refusal: another shape, width or byte order, or a code beyond its bits.
         """
         array = np.asarray(matrix)
+        _require_native(f"{self}: a matrix", array.dtype)
         if array.shape[-2:] != (self.rows, self.columns) or array.itemsize != self.code_dtype.itemsize:
             raise Refusal(
                 f"{self}: a matrix of shape {list(array.shape)} and {array.itemsize} bytes an element",
@@ -180,7 +181,7 @@ class FragmentMap:
             [..., rows, columns].
 
         Raises:
-            Refusal: another shape or type of words, or a type of another width.
+            Refusal: another shape or type of words, or a type of another width or byte order.
         """
         array = np.asarray(words)
         if array.shape[-2:] != (self.lanes, self.registers) or array.dtype != self.word_dtype:
@@ -189,6 +190,7 @@ class FragmentMap:
                 hint=f"pass [..., {self.lanes}, {self.registers}] of {self.word_dtype}",
             )
         seen = self.code_dtype if dtype is None else np.dtype(dtype)
+        _require_native(f"{self}: elements to be seen", seen)
         if seen.itemsize != self.code_dtype.itemsize:
             raise Refusal(f"{self}: elements of {self.code_dtype.itemsize} bytes cannot be seen as {seen}")
         codes = np.take(self._split(array).reshape(*array.shape[:-2], -1), self._places, axis=-1)
@@ -266,6 +268,14 @@ class FragmentMap:
         if self.code_width < 8 * self.code_dtype.itemsize:
             codes = codes >> self.code_shift & ((1 << self.code_width) - 1)
         return codes
+
+
+def _require_native(what: str, dtype: np.dtype[Any]) -> None:
+    if not dtype.isnative:
+        raise Refusal(
+            f"{what} of type {dtype.str}: another byte order than the machine's",
+            hint="convert it: matrix.astype(matrix.dtype.newbyteorder('='))",
+        )
 
 
 def _text(digit: Digit) -> str:

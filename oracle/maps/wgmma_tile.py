@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileproof.oracle.addresses.digit import Offsets
+from tileproof.oracle.arguments import require_member, wholes
 from tileproof.oracle.maps.wgmma_descriptor import MatrixDescriptor
 from tileproof.oracle.maps.wgmma_fragments import wgmma_k
 from tileproof.oracle.refusal import Refusal
@@ -63,6 +64,7 @@ def tile_offset(descriptor: MatrixDescriptor, row: int, k: int, *, bits: int, ma
         Refusal: elements or an index that the form does not have.
     """
     _require_form(bits, major)
+    row, k = wholes(row=row, k=k)
     if row < 0 or not 0 <= k < wgmma_k(bits):
         raise Refusal(f"row {row}, k {k} is outside an operand of K = {wgmma_k(bits)}")
     element_bytes, line = bits // 8, max(descriptor.span_bytes, CHUNK_BYTES)
@@ -174,6 +176,7 @@ def _swizzled(descriptor: MatrixDescriptor, linear: Offsets) -> Offsets:
 
 
 def _require_form(bits: int, major: Major) -> None:
+    require_member(Major, "major", major)
     if bits not in (8, 16, 32):
         raise Refusal(f"elements of {bits} bits have no byte address", hint="elements have 8, 16 or 32 bits")
     if major is Major.MN and bits != 16:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tileproof.oracle.arguments import require_member
 from tileproof.oracle.evidence import Evidence
 from tileproof.oracle.formats import (
     BFLOAT16,
@@ -187,6 +188,7 @@ def scale_code(rounding: ScaleRounding, bits: npt.NDArray[np.uint32], satfinite:
     """
     magnitude = bits & np.uint32(FLOAT32.magnitude_mask)
     code = magnitude >> np.uint32(23)
+    require_member(ScaleRounding, "rounding", rounding)
     if rounding is ScaleRounding.UP:
         mantissa = magnitude & np.uint32(0x7FFFFF)
         code = code + np.where(code == 0, mantissa > 0x400000, mantissa != 0)

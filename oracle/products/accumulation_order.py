@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from tileproof.oracle.arguments import require_member
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.units.instruction import Instruction, parse_instruction
 from tileproof.oracle.units.unit_table import find_unit
@@ -60,13 +61,21 @@ class Combination(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class SplitK:
-    """A split of K into parts."""
+    """A split of K into parts.
+
+    Raises:
+        Refusal: a partition or combination that is no member of its enumeration.
+    """
 
     parts: int
     #: Elements of K that stay together; a multiple of the instruction's k.
     tile: int
     partition: Partition = Partition.CONTIGUOUS
     combination: Combination = Combination.ASCENDING
+
+    def __post_init__(self) -> None:
+        require_member(Partition, "partition", self.partition)
+        require_member(Combination, "combination", self.combination)
 
 
 Chain: TypeAlias = tuple[int, ...]
@@ -81,7 +90,7 @@ class AccumulationOrder:
     """How a kernel adds up K, completely. Sums outside the unit are float32 to nearest even; integers wrap.
 
     Raises:
-        Refusal: the instruction is unknown or block-scaled, or an interval, a tile or a count is not legal.
+        Refusal: the instruction is unknown or block-scaled, or an interval, a tile, a count or a choice is not legal.
     """
 
     #: As `matrix_unit.multiply_add` takes it, for example "wgmma.m64n128k32.f32.e4m3.e4m3".
@@ -96,6 +105,8 @@ class AccumulationOrder:
     split_k: SplitK | None = None
 
     def __post_init__(self) -> None:
+        require_member(KOrder, "k_order", self.k_order)
+        require_member(RaggedK, "ragged_k", self.ragged_k)
         parsed = self.parsed
         find_unit(parsed, self.arch, self.assembler)
         if parsed.scales or parsed.accumulator == "f64":

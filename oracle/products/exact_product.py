@@ -29,6 +29,7 @@ from tileproof.oracle.products.integer_matrix import FLOAT64_EXACT, multiply_int
 from tileproof.oracle.products.operand_integers import operand_type, read_rows
 from tileproof.oracle.products.special_product import special_sums
 from tileproof.oracle.refusal import Refusal
+from tileproof.oracle.units.matrix_operands import broadcast_batch
 from tileproof.oracle.units.term import decode_operand, special_sum
 
 
@@ -96,6 +97,7 @@ def exact_product(a_type: str, b_type: str, a: npt.ArrayLike, b: npt.ArrayLike) 
         raise Refusal(
             f"a has K = {depth}, but b has K = {y.integers.shape[-1]}", hint="a is [..., M, K] and b is [..., N, K]"
         )
+    broadcast_batch(a=x.integers, b=y.integers)
     return ExactProduct(
         units=multiply_integers(x.integers, y.integers, x.largest, y.largest),
         step=x.step + y.step,

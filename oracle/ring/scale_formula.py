@@ -29,6 +29,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from tileproof.oracle.arguments import require_member
 from tileproof.oracle.formats import E4M3FN, E5M2, FLOAT32, FloatFormat
 from tileproof.oracle.numbers.number import Number
 from tileproof.oracle.numbers.rounding import Overflow, Rounding
@@ -112,6 +113,7 @@ def seed_scale(
         Refusal: as `published_scale`.
     """
     _require(target, margin, amax)
+    require_member(HostDivision, "division", division)
     largest = _largest(target)
     amax = clamp_to_floor(amax)
     if division is HostDivision.RECIPROCAL:

@@ -10,6 +10,7 @@ Source: 0z5a/AstrAI astrai/extension/fp8.py (ring era), csrc/gemm/fp8_linear.cu 
 from dataclasses import dataclass
 from enum import Enum
 
+from tileproof.oracle.arguments import require_member
 from tileproof.oracle.formats import E4M3FN, E5M2, FloatFormat
 from tileproof.oracle.refusal import Refusal
 
@@ -52,4 +53,5 @@ class ScaleRecipe:
 
     def ring_format(self, role: Role) -> FloatFormat:
         """The format whose largest value the ring of an operand divides by."""
+        require_member(Role, "role", role)
         return self.formats.backward if role is Role.GRADIENT else self.formats.forward

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from tileproof.oracle.arguments import whole
 from tileproof.oracle.refusal import Refusal
 
 Route = TypeVar("Route")
@@ -21,13 +22,15 @@ class Interval:
     """The whole numbers from `first` to `last`, both included.
 
     Raises:
-        Refusal: there are none.
+        Refusal: there are none, or an end is no whole number.
     """
 
     first: int
     last: int
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "first", whole("first", self.first))
+        object.__setattr__(self, "last", whole("last", self.last))
         if self.last < self.first:
             raise Refusal(f"the interval {self.first}..{self.last} is empty", hint="first must not exceed last")
 

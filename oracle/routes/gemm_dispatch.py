@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from tileproof.oracle.arguments import require_member
 from tileproof.oracle.evidence import Evidence
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.routes.coverage import Band, Interval, bands
@@ -72,6 +73,7 @@ def plan_coverage(
     stage: DispatchStage, problem: GemmProblem, axis: Axis, widths: Interval
 ) -> tuple[Band[GemmPlan], ...]:
     """Which extents of one axis reach which plan, the rest of the problem fixed."""
+    require_member(Axis, "axis", axis)
 
     def plan(width: int) -> GemmPlan:
         match axis:

@@ -7,6 +7,7 @@ stored [k][n]. Otherwise it is congruous; both congruous is a linear layer's for
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from tileproof.oracle.arguments import whole
 from tileproof.oracle.refusal import Refusal
 
 
@@ -24,7 +25,7 @@ class GemmProblem:
     """One call.
 
     Raises:
-        Refusal: an extent, the batch or the number of SMs below 1.
+        Refusal: an extent, the batch or the number of SMs below 1 or no whole number.
     """
 
     m: int
@@ -39,7 +40,9 @@ class GemmProblem:
 
     def __post_init__(self) -> None:
         values = {"m": self.m, "n": self.n, "k": self.k, "sm_count": self.sm_count, "batch": self.batch}
-        for name, value in values.items():
+        for name, given in values.items():
+            value = whole(name, given)
+            object.__setattr__(self, name, value)
             if value < 1:
                 raise Refusal(f"{name} = {value} is below 1", hint="an empty problem has no plan; return before it")
 

@@ -17,6 +17,7 @@ A guard of one lineage never overlaps another of the same lineage.
 from dataclasses import dataclass
 from enum import Enum
 
+from tileproof.oracle.arguments import whole, wholes
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.routes.coverage import Band, Interval, bands
 from tileproof.oracle.routes.int8_lineages import Lineage, Phase
@@ -69,6 +70,7 @@ def phase_of(m: int, decode_last_m: int = DECODE_LAST_M) -> Phase:
     Raises:
         Refusal: M below 1, or an end of decode that no source states.
     """
+    m, decode_last_m = wholes(m=m, decode_last_m=decode_last_m)
     if m < 1:
         raise Refusal(f"m = {m} is below 1", hint="an empty call has no route; return before it")
     if decode_last_m not in (MEASURED_DECODE_LAST_M, STATED_DECODE_LAST_M):
@@ -89,6 +91,7 @@ def int8_route(lineage: Lineage, m: int, n: int, k: int, decode_last_m: int = DE
     Raises:
         Refusal: an extent below 1, or as `phase_of`.
     """
+    m, n, k = wholes(m=m, n=n, k=k)
     phase = phase_of(m, decode_last_m)
     if n < 1 or k < 1:
         raise Refusal(f"a weight of K = {k}, N = {n} is empty", hint="K and N are at least 1")
@@ -134,6 +137,7 @@ def fuses_combine(workspace_planes: int) -> bool:
     Raises:
         Refusal: a negative number of planes.
     """
+    workspace_planes = whole("workspace_planes", workspace_planes)
     if workspace_planes < 0:
         raise Refusal(f"a workspace of {workspace_planes} planes", hint="count int32 planes of M x N elements")
     return workspace_planes >= FUSED_WORKSPACE_PLANES

@@ -152,7 +152,7 @@ def find_calibration(name: str) -> Calibration:
     Raises:
         Refusal: there is none.
     """
-    if name not in CALIBRATIONS:
+    if not isinstance(name, str) or name not in CALIBRATIONS:
         raise Refusal(f"no calibration is called {name!r}", hint=f"known: {', '.join(CALIBRATIONS)}")
     return CALIBRATIONS[name]
 

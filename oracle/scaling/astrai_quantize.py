@@ -22,6 +22,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from tileproof.oracle.arguments import require_member
 from tileproof.oracle.formats import E4M3FN, E5M2, FLOAT32, FloatFormat
 from tileproof.oracle.numbers.float32 import ONE, divide, multiply
 from tileproof.oracle.numbers.float32_array import Float32s, require_subnormals, widen
@@ -70,6 +71,7 @@ class AstraiQuantized:
 
 def quantize_code(x: Number, scale: Number, stage: Stage, target: FloatFormat) -> int:
     """The definition: the code of one float32 number with a float32 scale."""
+    require_member(Stage, "stage", stage)
     inverse = divide(ONE, scale) if stage is Stage.STEP else scale
     return target.round(multiply(x, inverse))
 
@@ -87,9 +89,10 @@ def quantize(
         outputs: layouts and formats.
 
     Raises:
-        Refusal: another type of x or scale, too few axes, or a process that flushes subnormals.
+        Refusal: another type of x, scale or stage, too few axes, or a process that flushes subnormals.
     """
     array = np.asarray(x)
+    require_member(Stage, "stage", stage)
     if stage is Stage.STEP and array.dtype != ml_dtypes.bfloat16:
         raise Refusal(f"x has type {array.dtype}; the stage with a step takes bfloat16", hint="or stage MULTIPLIER")
     if not isinstance(scale, np.float32):

@@ -18,6 +18,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from tileproof.oracle.arguments import require_member
 from tileproof.oracle.evidence import Evidence
 from tileproof.oracle.numbers.float32 import ONE, add, divide, float32_code, multiply
 from tileproof.oracle.numbers.float32_array import Float32s, require_subnormals
@@ -45,7 +46,7 @@ class Int8Rule:
     """A symmetric quantiser.
 
     Raises:
-        Refusal: a lowest code other than -127 and -128.
+        Refusal: a lowest code other than -127 and -128, or ties that are no `Ties`.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Int8Rule:
     evidence: Evidence = Evidence.DOCUMENTED
 
     def __post_init__(self) -> None:
+        require_member(Ties, f"{self.name}: ties", self.ties)
         if self.lowest not in (-127, -128):
             raise Refusal(f"{self.name}: the lowest code {self.lowest} is neither -127 nor -128")
 
@@ -102,6 +104,7 @@ def quantize_int8_block(block: Sequence[Number], rule: Int8Rule) -> tuple[list[i
 
 def round_integer(number: Number, ties: Ties) -> int:
     """The nearest integer, cut to the ends of int32 (PTX `cvt.rni.s32.f32` saturates); NaN is 0."""
+    require_member(Ties, "ties", ties)
     if number.is_nan:
         return 0
     if not number.is_finite:

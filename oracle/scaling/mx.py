@@ -26,6 +26,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from tileproof.oracle.arguments import require_member
 from tileproof.oracle.formats import E2M1FN, E2M3FN, E3M2FN, E4M3FN, E5M2, E8M0FNU, FLOAT32, FloatFormat
 from tileproof.oracle.numbers.convert import floor_log2
 from tileproof.oracle.numbers.float32 import ONE, divide, multiply
@@ -65,6 +66,7 @@ class MxBlocks:
 
 def mx_scale_code(mode: MxScale, element: FloatFormat, amax: Number) -> int:
     """The definition: the E8M0 code of a block whose largest magnitude is the float32 number `amax`."""
+    require_member(MxScale, "mode", mode)
     if not amax.is_finite:
         return _NAN
     if amax.is_zero:
@@ -106,9 +108,10 @@ def quantize_mx(x: npt.NDArray[np.generic], mode: MxScale, *, element: FloatForm
         element: a format of `ELEMENTS`.
 
     Raises:
-        Refusal: another type, K or element format, or a process that flushes subnormals.
+        Refusal: another type, mode, K or element format, or a process that flushes subnormals.
     """
     array = np.asarray(x)
+    require_member(MxScale, "mode", mode)
     if element not in ELEMENTS:
         names = ", ".join(known.name for known in ELEMENTS)
         raise Refusal(f"{element.name} is no element format of MX", hint=f"MX has {names}")

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
+from tileproof.oracle.arguments import require_member
 from tileproof.oracle.evidence import Evidence
 from tileproof.oracle.formats import E4M3FN, E5M2, FLOAT32, FloatFormat
 from tileproof.oracle.numbers.float32 import ONE, ZERO, divide, float32, multiply
@@ -79,7 +80,8 @@ class ScaleRule:
     """One way to choose a scale.
 
     Raises:
-        Refusal: a floor that float32 cannot hold or that is negative, or a division without a rule for a zero step.
+        Refusal: a floor that float32 cannot hold or that is negative, a division without a rule for a zero step, or a
+            choice that is no member of its enumeration.
     """
 
     name: str
@@ -101,6 +103,12 @@ class ScaleRule:
     evidence: Evidence = Evidence.DOCUMENTED
 
     def __post_init__(self) -> None:
+        require_member(StepForm, f"{self.name}: step", self.step)
+        require_member(Apply, f"{self.name}: apply", self.apply)
+        require_member(PowerOfTwo, f"{self.name}: power_of_two", self.power_of_two)
+        require_member(ZeroRule, f"{self.name}: zero", self.zero)
+        require_member(NanRule, f"{self.name}: nan", self.nan)
+        require_member(InfinityRule, f"{self.name}: infinity", self.infinity)
         for floor in (self.amax_floor, self.step_floor):
             if floor < 0 or float32(Number.of(Fraction(floor))) != Number.of(Fraction(floor)):
                 raise Refusal(f"{self.name}: a floor of {floor!r} is no float32 value of at least 0")

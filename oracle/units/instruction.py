@@ -89,7 +89,7 @@ class Instruction:
         return self.shape.k // self.scales
 
 
-_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+_SHAPE = re.compile(r"m([1-9][0-9]*)n([1-9][0-9]*)k([1-9][0-9]*)")
 _SCALE_VECTOR = re.compile(r"scale_vec::([124])X")
 _EXAMPLE = "write it like mma.m16n8k32.f32.e4m3.e4m3 or mma.m16n8k32.satfinite.s32.s8.s8"
 
@@ -100,8 +100,10 @@ def parse_instruction(name: str) -> Instruction:
     Whether an architecture has it is not asked here; `unit_table.find_unit` knows.
 
     Raises:
-        Refusal: a part is missing, unknown or in excess.
+        Refusal: no text, or a part is missing, empty, unknown or in excess.
     """
+    if not isinstance(name, str):
+        raise _refused(name, f"it is of type {type(name).__name__}, no text")
     family, _, rest = name.partition(".")
     if family not in list(Family):
         raise _refused(name, f"{family!r} is no family; known are {', '.join(Family)}")
@@ -110,6 +112,8 @@ def parse_instruction(name: str) -> Instruction:
     if shape is None:
         raise _refused(name, f"{shape_text!r} is no shape")
     words = rest.split(".")
+    if "" in words or "kind::" in words:
+        raise _refused(name, "a word of it is empty")
     saturates, one_k, block_scale = (_take(words, word) for word in ("satfinite", "1k", "block_scale"))
     kind = _take_kind(words)
     scales = _take_scale_vector(words)

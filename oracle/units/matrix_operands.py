@@ -56,7 +56,7 @@ def check_operands(
     a_codes = _codes("a", a, instruction.a, instruction.shape.k)
     b_codes = _codes("b", b, instruction.b, instruction.shape.k)
     values = _accumulators(instruction, c, (a_codes.shape[-2], b_codes.shape[-2]))
-    batch = _batch(a_codes, b_codes, values)
+    batch = broadcast_batch(a=a_codes, b=b_codes, c=values)
     return MatrixOperands(
         a=_tiles(a_codes),
         b=_tiles(b_codes),
@@ -130,13 +130,20 @@ def _scales(name: str, given: npt.ArrayLike | None, instruction: Instruction, op
     return _tiles(codes)
 
 
-def _batch(*arrays: Codes) -> tuple[int, ...]:
-    batches = [array.shape[:-2] for array in arrays]
+def broadcast_batch(**matrices: Codes) -> tuple[int, ...]:
+    """The common leading dimensions of matrices [..., rows, columns].
+
+    Raises:
+        Refusal: they do not broadcast.
+    """
+    *names, last = matrices
+    batches = [matrix.shape[:-2] for matrix in matrices.values()]
+    shapes = ", ".join(map(str, batches))
     try:
         return np.broadcast_shapes(*batches)
     except ValueError:
         raise Refusal(
-            f"the leading dimensions of a, b and c are {', '.join(map(str, batches))} and do not broadcast",
+            f"the leading dimensions of {', '.join(names)} and {last} are {shapes} and do not broadcast",
             hint="make them equal, or 1 where one tile serves many",
         ) from None
 

@@ -58,6 +58,8 @@ def base_architecture(arch: str) -> str:
     Raises:
         Refusal: it is none that is modelled.
     """
+    if not isinstance(arch, str):
+        raise Refusal(f"architecture {arch!r} is no text", hint="write it like 'sm_90' or 'gfx942'")
     base = arch if arch in AMD_ARCHITECTURES else _SUFFIX.sub("", arch)
     if base not in ARCHITECTURES:
         raise Refusal(
