@@ -1,7 +1,8 @@
 """Settings of all tests.
 
-Hypothesis runs without a clock and with fixed examples: the gate's outcome must not depend on the machine's load. The
-folder of the conformance tests is on the path, so that a spawned worker can import the fakes that a test hands it.
+Hypothesis runs without a clock and with fixed examples: the gate's outcome must not depend on the machine's load. What
+the test files of a folder share stands in a module beside them, hence these folders are on the path; a spawned worker
+imports the fakes that a test hands it from there too.
 """
 
 import sys
@@ -11,4 +12,5 @@ from hypothesis import settings
 
 settings.register_profile("gate", deadline=None, derandomize=True)
 settings.load_profile("gate")
-sys.path.insert(0, str(Path(__file__).parent / "conformance"))
+for folder in ("conformance", "oracle", "simulators"):
+    sys.path.insert(0, str(Path(__file__).parent / folder))

@@ -72,6 +72,16 @@ def test_progress_moves_only_on_a_terminal(tmp_path: Path, monkeypatch: pytest.M
     assert "\x1b[" in screen.getvalue()
 
 
+def test_the_header_stands_before_the_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    screen = Terminal()
+    console = Console(out=screen, err=screen)
+    for event in events_of(tmp_path):
+        console.receive(event)
+    text = screen.getvalue()
+    assert text.index("tileproof ") < text.index("0/")
+
+
 def test_a_narrow_terminal_cuts_the_name_and_keeps_the_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("TERM", "xterm-256color")

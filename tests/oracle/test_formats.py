@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
+from gfloat_formats import GFLOAT
 
 from tileproof.oracle.formats import (
     BFLOAT16,
@@ -39,33 +40,6 @@ ML_DTYPES: dict[str, np.dtype[Any]] = {
     "E8M0FNU": np.dtype(ml_dtypes.float8_e8m0fnu),
 }
 
-
-def fnuz(exponent_bits: int) -> Any:
-    """gfloat ships no FNUZ format; its record can describe one (bias from arXiv 2206.02915, not from ours)."""
-    return gfloat.FormatInfo(
-        name=f"e{exponent_bits}fnuz",
-        k=8,
-        precision=8 - exponent_bits,
-        bias={4: 8, 5: 16}[exponent_bits],
-        is_signed=True,
-        domain=gfloat.Domain.Finite,
-        has_nz=False,
-        num_high_nans=0,
-        has_subnormals=True,
-        is_twos_complement=False,
-    )
-
-
-GFLOAT: dict[str, Any] = {
-    "E4M3FN": gfloat.formats.format_info_ocp_e4m3,
-    "E5M2": gfloat.formats.format_info_ocp_e5m2,
-    "E4M3FNUZ": fnuz(4),
-    "E5M2FNUZ": fnuz(5),
-    "E2M1FN": gfloat.formats.format_info_ocp_e2m1,
-    "E2M3FN": gfloat.formats.format_info_ocp_e2m3,
-    "E3M2FN": gfloat.formats.format_info_ocp_e3m2,
-    "E8M0FNU": gfloat.formats.format_info_ocp_e8m0,
-}
 
 #: (library, format) -> codes that the library decodes to another value, and the clause that decides. None today.
 DECODE_DIFFERENCES: dict[tuple[str, str], tuple[frozenset[int], str]] = {}

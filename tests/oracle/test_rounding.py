@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
+from gfloat_formats import GFLOAT
 
 from tileproof.oracle.formats import (
     BFLOAT16,
@@ -451,31 +452,6 @@ def test_an_integer_that_float64_cannot_hold_is_not_taken_for_a_tie() -> None:
 # Other libraries.
 
 
-def fnuz(exponent_bits: int, bias: int) -> Any:
-    return gfloat.FormatInfo(
-        name=f"e{exponent_bits}fnuz",
-        k=8,
-        precision=8 - exponent_bits,
-        bias=bias,
-        is_signed=True,
-        domain=gfloat.Domain.Finite,
-        has_nz=False,
-        num_high_nans=0,
-        has_subnormals=True,
-        is_twos_complement=False,
-    )
-
-
-GFLOAT: dict[str, Any] = {
-    "E4M3FN": gfloat.formats.format_info_ocp_e4m3,
-    "E5M2": gfloat.formats.format_info_ocp_e5m2,
-    "E4M3FNUZ": fnuz(4, 8),
-    "E5M2FNUZ": fnuz(5, 16),
-    "E2M1FN": gfloat.formats.format_info_ocp_e2m1,
-    "E2M3FN": gfloat.formats.format_info_ocp_e2m3,
-    "E3M2FN": gfloat.formats.format_info_ocp_e3m2,
-    "E8M0FNU": gfloat.formats.format_info_ocp_e8m0,
-}
 GFLOAT_ROUNDING = {
     Rounding.NEAREST_EVEN: gfloat.RoundMode.TiesToEven,
     Rounding.TOWARD_ZERO: gfloat.RoundMode.TowardZero,

@@ -6,17 +6,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from alu_opcode import run
 
-from tileproof.simulators.ptx.alu.operation import resolve
 from tileproof.simulators.ptx.alu.scalar import pack, unpack, widen
-
-
-def run(opcode: str, *operands: Sequence[int]) -> list[int]:
-    mnemonic, *qualifiers = opcode.split(".")
-    operation = resolve(mnemonic, tuple(qualifiers))
-    assert operation is not None
-    results = operation.compute([np.array(operand, np.uint64) for operand in operands])
-    return [int(value) for value in results[0]]
 
 
 def words(width: int, count: int, seed: int = 0) -> list[int]:

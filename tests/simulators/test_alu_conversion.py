@@ -2,13 +2,14 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 
 import ml_dtypes
 import numpy as np
 import pytest
+from alu_opcode import run
 
 from tileproof.simulators.ptx.alu.operation import NotModelled, resolve
 
@@ -25,14 +26,6 @@ NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "e4m3": 0x7F, "e5m2": 0
 Value = Fraction | float  # a float only where infinite or NaN
 INTEGERS = [sign + str(width) for width in (8, 16, 32, 64) for sign in "us"]
 EVERY_HALF = list(range(65536))
-
-
-def run(opcode: str, *operands: Sequence[int]) -> list[int]:
-    mnemonic, *qualifiers = opcode.split(".")
-    operation = resolve(mnemonic, tuple(qualifiers))
-    assert operation is not None
-    results = operation.compute([np.array(operand, np.uint64) for operand in operands])
-    return [int(value) for value in results[0]]
 
 
 def width(kind: str) -> int:

@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from alu_opcode import run
 
 from tileproof.simulators.ptx.alu.exact import round_fraction
 from tileproof.simulators.ptx.alu.ieee import Rounding, require_gradual_underflow
@@ -18,14 +19,6 @@ KINDS = ("f16", "bf16", "f32", "f64")
 FORMATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52), "wide f16": (6, 10), "wide f32": (9, 23)}
 NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0xFFF8 << 48, "wide f16": 0xFFFF, "wide f32": 2**33 - 1}
 Value = Fraction | float  # a float only where infinite or NaN
-
-
-def run(opcode: str, *operands: Sequence[int]) -> list[int]:
-    mnemonic, *qualifiers = opcode.split(".")
-    operation = resolve(mnemonic, tuple(qualifiers))
-    assert operation is not None
-    results = operation.compute([np.array(operand, np.uint64) for operand in operands])
-    return [int(value) for value in results[0]]
 
 
 def width(kind: str) -> int:

@@ -1,23 +1,13 @@
 """Integer arithmetic of the PTX simulator against plain Python integers."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 
-import numpy as np
 import pytest
-
-from tileproof.simulators.ptx.alu.operation import resolve
+from alu_opcode import run
 
 WIDTHS = (16, 32, 64)
-
-
-def run(opcode: str, *operands: Sequence[int]) -> list[int]:
-    mnemonic, *qualifiers = opcode.split(".")
-    operation = resolve(mnemonic, tuple(qualifiers))
-    assert operation is not None
-    results = operation.compute([np.array(operand, np.uint64) for operand in operands])
-    return [int(value) for value in results[0]]
 
 
 def value(bits: int, width: int, *, signed: bool) -> int:
