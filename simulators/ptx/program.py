@@ -8,14 +8,18 @@ engine never asks what kind an operand is.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tileproof.oracle.maps.fragment_map import FragmentMap
 from tileproof.simulators.ptx.alu.operation import Operation
 from tileproof.simulators.ptx.findings import Where
 from tileproof.simulators.ptx.matrix_form import Product
 from tileproof.simulators.ptx.text.syntax import Parameter, Variable
+
+if TYPE_CHECKING:
+    from tileproof.simulators.ptx.async_form import AsyncForm
 
 SINK = -1
 NO_GUARD = -1
@@ -48,6 +52,11 @@ class Kind(Enum):
     BRANCH = "branch"
     EXIT = "exit"
     FENCE = "fence"
+    MBARRIER = "mbarrier"
+    COPY = "copy"
+    COPY_GROUP = "copy group"
+    BULK = "bulk"
+    ASYNC_STORE = "async store"
     NOTHING = "nothing"
 
 
@@ -58,14 +67,27 @@ MATRIX_KINDS = frozenset(
 
 
 class StateSpace(Enum):
-    """Where a memory instruction goes. GENERIC is decided by each address (PTX ISA, "Generic Addressing")."""
+    """Where a memory instruction goes. GENERIC is decided by each address (PTX ISA, "Generic Addressing").
+
+    SHARED is the block's own shared memory, CLUSTER that of all blocks of the cluster, of which it is a part.
+    """
 
     GENERIC = "generic"
     GLOBAL = "global"
     SHARED = "shared"
+    CLUSTER = "shared::cluster"
     LOCAL = "local"
     CONST = "const"
     PARAM = "param"
+
+
+class Scope(IntEnum):
+    """Whose threads a strong access or a fence concerns (PTX ISA, "Scope"): each contains the ones before it."""
+
+    CTA = 0
+    CLUSTER = 1
+    GPU = 2
+    SYS = 3
 
 
 class CollectiveMode(Enum):
@@ -148,6 +170,7 @@ class Step:
         sign_from: for each destination, the bits to sign-extend from where a signed result goes to a wider register.
         transfer: for MATRIX_LOAD and MATRIX_STORE, who holds what.
         product: for MMA and WGMMA.
+        asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK and ASYNC_STORE.
     """
 
     kind: Kind
@@ -169,6 +192,7 @@ class Step:
     sign_from: tuple[int, ...] = ()
     transfer: FragmentMap | None = None
     product: Product | None = None
+    asynchronous: "AsyncForm | None" = None
 
     @cached_property
     def access_bytes(self) -> int:

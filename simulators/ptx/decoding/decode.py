@@ -1,15 +1,23 @@
 """From a parsed entry to its decoded form: slots for operands, one step for each instruction.
 
-What a mnemonic means is looked up in the tables of `decode_memory`, `decode_warp`, `decode_control`, `decode_matrix`
-and `decode_wgmma`; everything that is arithmetic goes through `operation.resolve`. An instruction, qualifier or operand
-form outside both is `NotModelled` with its PTX line and CUDA line.
+What an instruction means is looked up, by its mnemonic or by its first two words, in the tables of `decode_memory`,
+`decode_warp`, `decode_control`, `decode_matrix`, `decode_wgmma` and `decode_async`; everything that is arithmetic goes
+through `operation.resolve`. An instruction, qualifier or operand form outside both is `NotModelled` with its PTX line
+and CUDA line.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tileproof.simulators.ptx.alu.operation import NotModelled, resolve
-from tileproof.simulators.ptx.decoding import decode_control, decode_matrix, decode_memory, decode_warp, decode_wgmma
+from tileproof.simulators.ptx.decoding import (
+    decode_async,
+    decode_control,
+    decode_matrix,
+    decode_memory,
+    decode_warp,
+    decode_wgmma,
+)
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, where
 from tileproof.simulators.ptx.decoding.slots import Slots
 from tileproof.simulators.ptx.decoding.variables import Variables
@@ -23,6 +31,7 @@ DECODERS: Mapping[str, Callable[[Slots, Instruction], Step]] = {
     **decode_control.DECODERS,
     **decode_matrix.DECODERS,
     **decode_wgmma.DECODERS,
+    **decode_async.DECODERS,
 }
 
 
@@ -64,7 +73,8 @@ def _step(slots: Slots, instruction: Instruction) -> Step:
 
 
 def _body(slots: Slots, instruction: Instruction) -> Step:
-    decoder = DECODERS.get(instruction.mnemonic)
+    first_words = ".".join((instruction.mnemonic, *instruction.qualifiers[:1]))
+    decoder = DECODERS.get(first_words) or DECODERS.get(instruction.mnemonic)
     if decoder is not None:
         return decoder(slots, instruction)
     try:
