@@ -117,6 +117,8 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
     left = (0, 1, len(HEADINGS) - 1)
     lines = []
     for row in every:
-        cells = [text.ljust(w) if i in left else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths))]
+        cells = [
+            text.ljust(w) if i in left else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))
+        ]
         lines.append("  ".join(cells).rstrip())
     return lines

@@ -27,7 +27,9 @@ def main() -> None:
     used = resources_of(module.report)
     loaded = cupy.cuda.function.Module()
     loaded.load(module.cubin)
-    different, limits, asked = [], Counter(), 0
+    different: list[list[object]] = []
+    limits: Counter[str] = Counter()
+    asked = 0
     for entry in module.entries:
         function = loaded.get_function(entry)
         for dynamic in DYNAMIC_BYTES:
