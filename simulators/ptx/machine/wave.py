@@ -10,10 +10,10 @@ from tileproof.simulators.ptx.findings import SHOWN_THREADS, Counters, FindingKi
 from tileproof.simulators.ptx.layout import LOCAL_BASE, SHARED_BASE
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
-from tileproof.simulators.ptx.machine.order import SharedOrder
+from tileproof.simulators.ptx.machine.order.order import Order
 from tileproof.simulators.ptx.machine.registers import Registers, Selection
 from tileproof.simulators.ptx.machine.schedule import Schedule
-from tileproof.simulators.ptx.machine.shadow import WARP, WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
 from tileproof.simulators.ptx.program import Program, StateSpace
 
 
@@ -99,7 +99,7 @@ class Wave:
             StateSpace.PARAM: memory.parameters,
             StateSpace.CONST: memory.constants,
         }
-        self.order = SharedOrder(shared.stride * blocks, program.shared_granule, blocks, geometry.warps_per_block)
+        self.order = Order(self, shared.stride * blocks)
 
     def _fill(self, global_addresses: Mapping[int, int]) -> None:
         for slot, bits in self.program.constants.items():
@@ -110,6 +110,7 @@ class Wave:
     def exit(self, lanes: Lanes) -> None:
         """The lanes end."""
         self.status[lanes] = Status.EXITED
+        self.order.exit(lanes)
         warps = np.unique(lanes >> WARP_SHIFT)
         self.alive[warps] = _warp_words(self.status.reshape(-1, WARP)[warps].reshape(-1) != Status.EXITED)
 
