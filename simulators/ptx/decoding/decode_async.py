@@ -194,9 +194,7 @@ def _red(slots: Slots, instruction: Instruction) -> Step:
     return _async_store(slots, instruction, type_, 1, _operation(name, type_))
 
 
-def _async_store(
-    slots: Slots, instruction: Instruction, type_: str, count: int, operation: Operation | None
-) -> Step:
+def _async_store(slots: Slots, instruction: Instruction, type_: str, count: int, operation: Operation | None) -> Step:
     check_count(instruction, len(instruction.operands), 3)
     target, value, barrier = instruction.operands
     values = elements(value)

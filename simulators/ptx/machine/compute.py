@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tileproof.simulators.ptx.machine import access, atomic, collective
+from tileproof.simulators.ptx.machine.asynchronous.steps import HANDLERS as ASYNCHRONOUS
 from tileproof.simulators.ptx.machine.memory import Bits
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.wave import Wave
@@ -19,6 +20,9 @@ def handlers(program: Program) -> list[Handler | None]:
 
 
 def _handler(step: Step, pc: int) -> Handler | None:
+    execute = ASYNCHRONOUS.get(step.kind)
+    if execute is not None:
+        return lambda wave, selection: execute(wave, step, pc, selection)
     match step.kind:
         case Kind.ARITHMETIC:
             return _arithmetic(step)

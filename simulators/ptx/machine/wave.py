@@ -8,6 +8,7 @@ import numpy as np
 
 from tileproof.simulators.ptx.findings import SHOWN_THREADS, Counters, FindingKind, Findings, Thread, Where
 from tileproof.simulators.ptx.layout import LOCAL_BASE, SHARED_BASE
+from tileproof.simulators.ptx.machine.asynchronous.state import Asynchronous
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
 from tileproof.simulators.ptx.machine.order.order import Order
@@ -52,6 +53,8 @@ class Wave:
         alive: for every warp the bits of its lanes that have not exited.
         changes: grows with everything that one thread may wait for another to do.
         polls: grows with everything that a thread that waits for another one does over and over.
+        shared: shared memory of all resident blocks, one after the other.
+        asynchronous: mbarriers and copies in flight.
 
     Args:
         program: the kernel.
@@ -95,11 +98,14 @@ class Wave:
         self.spaces: dict[StateSpace, Space] = {
             StateSpace.GLOBAL: memory.global_memory,
             StateSpace.SHARED: shared.owned_by(geometry.lanes_per_block),
+            StateSpace.CLUSTER: shared,
             StateSpace.LOCAL: local.owned_by(1),
             StateSpace.PARAM: memory.parameters,
             StateSpace.CONST: memory.constants,
         }
         self.order = Order(self, shared.stride * blocks)
+        self.shared = shared
+        self.asynchronous = Asynchronous(lanes, shared.nbytes, shared.stride, SHARED_BASE, schedule)
 
     def _fill(self, global_addresses: Mapping[int, int]) -> None:
         for slot, bits in self.program.constants.items():
@@ -117,6 +123,10 @@ class Wave:
     def ids(self, selection: Selection) -> Lanes:
         """Lane numbers of a selection, ascending."""
         return self._every_id[selection] if isinstance(selection, slice) else selection
+
+    def cluster_of(self, lane: int) -> tuple[int, int]:
+        """The first resident block of the lane's cluster, and how many blocks the cluster has."""
+        return lane // self.geometry.lanes_per_block, 1
 
     def lane_order(self, count: int) -> Lanes | None:
         """The order in which `count` lanes of one atomic take turns; None for ascending."""

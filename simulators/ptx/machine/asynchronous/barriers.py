@@ -1,7 +1,7 @@
 """The mbarrier objects of the resident blocks, as plain arrays over the 8-byte words of their shared memory.
 
-A word is the object's byte offset in the window of all resident blocks, divided by 8; so any number of objects is looked
-at in one numpy call. The object's bytes themselves hold nothing that a kernel may look at.
+A word is the object's byte offset in the window of all resident blocks, divided by 8; so any number of objects takes
+one numpy call. The object's bytes themselves hold nothing that a kernel may look at.
 
 Example: after `mbarrier.init [0x400], 2` in the wave's first block `life[0]` is LIVE, `pending[0]` 2, `phase[0]` 0; two
 arrivals later `phase[0]` is 1 and `pending[0]` 2 again.
@@ -68,7 +68,8 @@ class Barriers:
 
     def complete(self, words: Lanes) -> Mask:
         """Which of the objects have nothing left to wait for in their current phase."""
-        return (self.pending[words] == 0) & (self.transactions[words] == 0) & (self.life[words] == Life.LIVE)
+        nothing_left: Mask = (self.pending[words] == 0) & (self.transactions[words] == 0)
+        return nothing_left & (self.life[words] == Life.LIVE)
 
     def advance(self, words: Lanes) -> None:
         """The objects enter their next phase."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from tileproof.simulators.ptx.async_form import MbarrierAction, MbarrierForm
 from tileproof.simulators.ptx.findings import FindingKind
-from tileproof.simulators.ptx.machine.asynchronous import signals
+from tileproof.simulators.ptx.machine.asynchronous import signals, small_copy
 from tileproof.simulators.ptx.machine.asynchronous.barriers import COUNT_LIMIT, WORD_SHIFT, Life, pending_of
 from tileproof.simulators.ptx.machine.asynchronous.places import find_shared
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
@@ -157,7 +157,7 @@ def _copies_arrive(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: L
             wave.report(FindingKind.BARRIER, message, step.where, lanes[beyond])
     barriers.promised[words] = barriers.phase[words] + 1
     barriers.promised_at[words] = pc
-    wave.asynchronous.small_copies.signal(wave, step, pc, lanes, words)
+    small_copy.signal(wave, step, pc, lanes, words)
 
 
 def _objects(wave: Wave, step: Step, form: MbarrierForm, lanes: Lanes) -> tuple[Lanes, Lanes]:

@@ -101,3 +101,12 @@ def _legal(
         message = f"{step.opcode} {verb} at an address that is not a multiple of {alignment}"
         wave.report(FindingKind.MISALIGNED, message, step.where, lanes[wrong], f" (0x{int(addresses[wrong[0]]):x})")
     return np.flatnonzero(good)
+
+
+def check_objects(wave: Wave, step: Step, lanes: Lanes, found: Found, nbytes: int, verb: str) -> None:
+    """Report accesses of at most 16 bytes to the bytes of a live mbarrier."""
+    if wave.asynchronous.barriers.any_live and found.space is StateSpace.SHARED:
+        touched = wave.asynchronous.barriers.touched(found.offsets, nbytes)
+        if touched.any():
+            message = f"{step.opcode} {verb} the bytes of a live mbarrier"
+            wave.report(FindingKind.BARRIER, message, step.where, lanes[found.positions][touched])

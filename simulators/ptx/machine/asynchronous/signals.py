@@ -19,13 +19,14 @@ def arrive(wave: Wave, step: Step, lanes: Lanes, words: Lanes, counts: Lanes, pu
     together = _arrive_together(wave, lanes, words, counts, publish)
     if together is not None:
         return together
+    barriers = wave.asynchronous.barriers
     states = np.zeros(lanes.size, np.uint64)
     for turn in turns(wave, words):
         here, count = words[turn], counts[turn]
-        states[turn] = wave.asynchronous.barriers.states(here, wave.asynchronous.barriers.pending[here])
+        pending = barriers.pending[here].astype(np.int64)
+        states[turn] = barriers.states(here, pending)
         _check_arrivals(wave, step, lanes[turn], here, count)
-        pending = wave.asynchronous.barriers.pending
-        pending[here] = np.maximum(pending[here] - count, 0)
+        barriers.pending[here] = np.maximum(pending - count, 0)
         ascending = np.sort(turn)
         publish(lanes[ascending], words[ascending] << WORD_SHIFT)
         settle(wave, here)
@@ -118,7 +119,7 @@ def _arrive_together(wave: Wave, lanes: Lanes, words: Lanes, counts: Lanes, publ
     first = np.concatenate(([True], sorted_words[1:] != sorted_words[:-1]))
     before = np.cumsum(count) - count
     before -= np.maximum.accumulate(np.where(first, before, 0))
-    pending = barriers.pending[sorted_words] - before
+    pending = barriers.pending[sorted_words].astype(np.int64) - before
     if (pending < count).any():
         return None
     states = np.zeros(words.size, np.uint64)
