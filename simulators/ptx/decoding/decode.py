@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tileproof.simulators.ptx.alu.operation import NotModelled, resolve
 from tileproof.simulators.ptx.decoding import decode_control, decode_matrix, decode_memory, decode_warp, decode_wgmma
+from tileproof.simulators.ptx.decoding.inlining import expand
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, where
 from tileproof.simulators.ptx.decoding.slots import Slots
 from tileproof.simulators.ptx.decoding.variables import Variables
@@ -32,6 +33,7 @@ def decode_entry(module: Module, entry: Entry) -> Program:
     Raises:
         NotModelled: an instruction or a declaration that the device does not model.
     """
+    entry = expand(module, entry)
     variables = Variables.of(module, entry)
     slots = Slots(entry, variables)
     steps = tuple(_step(slots, instruction) for instruction in entry.instructions)
