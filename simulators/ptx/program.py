@@ -51,6 +51,8 @@ class Kind(Enum):
     WARP_BARRIER = "warp barrier"
     BRANCH = "branch"
     EXIT = "exit"
+    TRAP = "trap"
+    PRINT = "print"
     FENCE = "fence"
     MBARRIER = "mbarrier"
     COPY = "copy"

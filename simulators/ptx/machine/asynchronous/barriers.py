@@ -69,7 +69,8 @@ class Barriers:
     def complete(self, words: Lanes) -> Mask:
         """Which of the objects have nothing left to wait for in their current phase."""
         nothing_left: Mask = (self.pending[words] == 0) & (self.transactions[words] == 0)
-        return nothing_left & (self.life[words] == Life.LIVE)
+        nothing_left &= self.life[words] == Life.LIVE
+        return nothing_left
 
     def advance(self, words: Lanes) -> None:
         """The objects enter their next phase."""

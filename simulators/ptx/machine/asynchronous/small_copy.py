@@ -63,7 +63,8 @@ def _source_bytes(wave: Wave, step: Step, form: CopyForm, lanes: Lanes) -> Lanes
     if beyond.any():
         message = f"{step.opcode} reads more bytes than the {form.nbytes} that it writes"
         wave.report(FindingKind.ASYNC, message, step.where, lanes[beyond], f" ({int(asked[beyond][0])})")
-    return np.minimum(asked, taken)
+    taken[:] = np.minimum(asked, taken)
+    return taken
 
 
 def _issue(

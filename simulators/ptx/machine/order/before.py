@@ -5,12 +5,13 @@ from collections.abc import Callable
 import numpy as np
 
 from tileproof.simulators.ptx.alu.operation import NotModelled
+from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.memory import Lanes, Mask
 from tileproof.simulators.ptx.machine.order.kinds import AccessKind
-from tileproof.simulators.ptx.machine.order.reporter import Reporter
-from tileproof.simulators.ptx.machine.order.shared_order import Conflict, SharedKind, SharedOrder
+from tileproof.simulators.ptx.machine.order.shared_order import SharedKind, SharedOrder
+from tileproof.simulators.ptx.machine.reporter import Reporter
 from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
-from tileproof.simulators.ptx.program import Kind, StateSpace, Step
+from tileproof.simulators.ptx.program import Kind, Program, StateSpace, Step
 
 _PAST = {Kind.LOAD: "read", Kind.STORE: "wrote", Kind.ATOMIC: "updated"}
 _PAST |= {Kind.MATRIX_LOAD: "read", Kind.MATRIX_STORE: "wrote"}
@@ -21,11 +22,12 @@ _VERBS |= {Kind.MATRIX_LOAD: "reads", Kind.MATRIX_STORE: "writes", Kind.WGMMA: "
 class Before:
     """Shared memory only."""
 
-    def __init__(self, wave: Reporter, window_bytes: int) -> None:
+    def __init__(self, program: Program, wave: Reporter, window_bytes: int) -> None:
         geometry = wave.geometry
         self._wave = wave
+        self._program = program
         self._order = SharedOrder(
-            window_bytes, wave.program.shared_granule, geometry.resident.size, geometry.warps_per_block
+            window_bytes, self._program.shared_granule, geometry.resident.size, geometry.warps_per_block
         )
 
     def block_barrier(self, lanes: Lanes) -> None:
@@ -72,7 +74,7 @@ class Before:
         conflict = self._order.access(form, lanes, offsets, nbytes, pc)
         if conflict is None:
             return
-        earlier = wave.program.steps[conflict.other_step]
+        earlier = self._program.steps[conflict.other_step]
         if conflict.undecided:
             raise NotModelled(
                 f"{step.opcode} at {step.where}: its order after {earlier.opcode} at {earlier.where} hangs on fences "
@@ -89,13 +91,8 @@ class Before:
             f"{step.opcode} {_VERBS[step.kind]} shared memory that another thread {_PAST[earlier.kind]} at "
             f"{earlier.where.place}, with no barrier between"
         )
-        detail = _detail(wave, conflict, int(racing[0]))
-        wave.report_race(message, step.where, racing, detail, earlier.where, conflict.other_lane)
-
-
-def _detail(wave: Reporter, conflict: Conflict, lane: int) -> str:
-    earlier = wave.program.steps[conflict.other_step]
-    other = wave.geometry.thread(conflict.other_lane).thread
-    same_warp = lane >> WARP_SHIFT == conflict.other_lane >> WARP_SHIFT
-    whose, missing = ("of the same warp", "__syncwarp()") if same_warp else ("of another warp", "__syncthreads()")
-    return f" ({earlier.opcode} of thread {other} {whose}; {missing} is missing)"
+        other = wave.geometry.thread(conflict.other_lane)
+        same_warp = int(racing[0]) >> WARP_SHIFT == conflict.other_lane >> WARP_SHIFT
+        whose, missing = ("of the same warp", "__syncwarp()") if same_warp else ("of another warp", "__syncthreads()")
+        detail = f" ({earlier.opcode} of thread {other.thread} {whose}; {missing} is missing)"
+        wave.report_race(FindingKind.RACE, message, step.where, racing, detail, earlier.where, other)

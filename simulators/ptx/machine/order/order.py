@@ -8,20 +8,21 @@ from collections.abc import Callable, Collection
 from tileproof.simulators.ptx.machine.memory import Backing, Lanes, Mask
 from tileproof.simulators.ptx.machine.order.before import Before
 from tileproof.simulators.ptx.machine.order.kinds import AccessKind, Engine
-from tileproof.simulators.ptx.machine.order.reporter import Reporter
-from tileproof.simulators.ptx.program import Scope, StateSpace, Step
+from tileproof.simulators.ptx.machine.reporter import Reporter
+from tileproof.simulators.ptx.program import Program, Scope, StateSpace, Step
 
 
 class Order:
     """Clocks of the resident threads and engines, and who touched which memory.
 
     Args:
-        reporter: the wave: its program and geometry, and where findings go.
+        program: the kernel.
+        reporter: who is resident, and where findings go.
         window_bytes: bytes of shared memory of all resident blocks, padded as in the window.
     """
 
-    def __init__(self, reporter: Reporter, window_bytes: int) -> None:
-        self._before = Before(reporter, window_bytes)
+    def __init__(self, program: Program, reporter: Reporter, window_bytes: int) -> None:
+        self._before = Before(program, reporter, window_bytes)
 
     def access(
         self,
