@@ -4,7 +4,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tileproof.simulators.ptx.machine import access, atomic, collective
+from tileproof.simulators.ptx.machine import (
+    access,
+    atomic,
+    block_barrier,
+    cluster_address,
+    cluster_barrier,
+    collective,
+    special,
+)
 from tileproof.simulators.ptx.machine.memory import Bits
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.wave import Wave
@@ -38,6 +46,16 @@ def _handler(step: Step, pc: int) -> Handler | None:
             return _fence
         case Kind.NOTHING:
             return _nothing
+        case Kind.CLUSTER_ADDRESS:
+            return lambda wave, selection: cluster_address.answer(wave, step, selection)
+        case Kind.BARRIER_ARRIVE if step.barrier is not None and not step.barrier.aligned:
+            return lambda wave, selection: block_barrier.arrive(wave, step, pc, selection)
+        case Kind.CLUSTER_ARRIVE if step.cluster is not None and not step.cluster.aligned:
+            return lambda wave, selection: cluster_barrier.arrive(wave, step, pc, selection)
+        case Kind.CLOCK:
+            return lambda wave, selection: special.read_clock(wave, step, selection)
+        case Kind.TRAP:
+            return lambda wave, selection: special.trap(wave, step, selection)
     return None
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import FindingKind
-from tileproof.simulators.ptx.machine import block_barrier, meeting, stall
+from tileproof.simulators.ptx.machine import block_barrier, cluster_barrier, meeting, register_count, stall
 from tileproof.simulators.ptx.machine.compute import handlers
 from tileproof.simulators.ptx.machine.memory import Lanes
 from tileproof.simulators.ptx.machine.registers import Selection, as_selection
@@ -65,6 +65,7 @@ class Engine:
                     hint="an endless loop, or raise Device(step_budget=...)",
                 )
         stall.report_stall(wave)
+        register_count.check_end(wave)
 
     def _run_turn(self, wave: Wave, turn: Turn, left: int) -> int:
         """Run a turn; how many steps it made."""
@@ -100,7 +101,10 @@ class Engine:
             case Kind.EXIT:
                 _exit(wave, active)
             case Kind.BARRIER:
-                block_barrier.arrive(wave, step, pc, active)
+                if block_barrier.wait(wave, step, pc, active) and active is selection:
+                    return pc + 1
+            case Kind.CLUSTER_WAIT:
+                cluster_barrier.wait(wave, step, pc, active)
             case _:
                 if meeting.meet(wave, step, pc, active) and active is selection:
                     return pc + 1
@@ -127,4 +131,5 @@ def _exit(wave: Wave, leaving: Selection) -> None:
     wave.changes += 1
     wave.exit(lanes)
     meeting.look_again(wave, np.unique(lanes >> WARP_SHIFT))
-    block_barrier.release(wave, wave.geometry.blocks_of(lanes))
+    block_barrier.release_after_exit(wave, wave.geometry.blocks_of(lanes))
+    cluster_barrier.release(wave, np.unique(lanes // wave.geometry.lanes_per_cluster))

@@ -23,6 +23,9 @@ PATIENCE_STEPS = 4096
 PATIENCE_POLLS = 16
 # Longest drawn turn of the adversarial schedule, in steps.
 LONGEST_TURN_STEPS = 64
+# Cycles between two reads of the time: a wait loop of compiled code takes a few dozen.
+SHORTEST_DELAY = 32
+LONGEST_DELAY = 4096
 # Blocks that the adversarial schedule starts in random order, at most.
 SHUFFLED_BLOCKS = 1 << 16
 _NEVER = np.iinfo(np.int64).max
@@ -77,6 +80,14 @@ class Schedule(Protocol):
         """The order in which the lanes of one atomic take turns; None for ascending."""
         ...
 
+    def delay(self) -> int:
+        """Cycles that pass before a thread reads the time."""
+        ...
+
+    def multiprocessors(self, blocks: int, count: int) -> Lanes:
+        """The multiprocessor, of `count`, that each of the resident blocks runs on."""
+        ...
+
     def leader(self, members: int) -> int:
         """The lane that `elect.sync` elects from a member mask: the same one each time (PTX ISA, "elect.sync")."""
         ...
@@ -114,6 +125,14 @@ class Friendly:
     def lane_order(self, count: int) -> Lanes | None:
         """See `Schedule.lane_order`."""
         return None
+
+    def delay(self) -> int:
+        """See `Schedule.delay`."""
+        return SHORTEST_DELAY
+
+    def multiprocessors(self, blocks: int, count: int) -> Lanes:
+        """See `Schedule.multiprocessors`."""
+        return np.arange(blocks) % count
 
     def leader(self, members: int) -> int:
         """See `Schedule.leader`: the lowest lane."""
@@ -166,6 +185,14 @@ class Adversarial:
     def lane_order(self, count: int) -> Lanes | None:
         """See `Schedule.lane_order`."""
         return self._random.permutation(count)
+
+    def delay(self) -> int:
+        """See `Schedule.delay`."""
+        return int(self._random.integers(SHORTEST_DELAY, LONGEST_DELAY + 1))
+
+    def multiprocessors(self, blocks: int, count: int) -> Lanes:
+        """See `Schedule.multiprocessors`."""
+        return self._random.permutation(max(blocks, count))[:blocks] % count
 
     def leader(self, members: int) -> int:
         """See `Schedule.leader`."""
