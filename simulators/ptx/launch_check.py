@@ -1,4 +1,4 @@
-"""Whether a launch is legal: extents, threads, registers, shared memory and clusters against kernel and architecture."""
+"""Whether a launch is legal: extents, threads, registers, shared memory, clusters, by kernel and architecture."""
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import Index3
@@ -53,6 +53,12 @@ def check_launch(
 def _check_threads(program: Program, shape: LaunchShape) -> None:
     if shape.threads > THREAD_LIMIT:
         raise Refusal(f"block {shape.block} has {shape.threads} threads, the limit is {THREAD_LIMIT}")
+    registers = (program.register_limit or 0) * shape.threads
+    if registers > REGISTERS_PER_BLOCK:
+        raise Refusal(
+            f"block {shape.block} takes {registers} registers with .maxnreg {program.register_limit}: a block has "
+            f"{REGISTERS_PER_BLOCK}"
+        )
     limit = program.thread_limit
     if limit is not None:
         most = limit[0] * limit[1] * limit[2]

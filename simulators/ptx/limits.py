@@ -13,8 +13,7 @@ _SHARED_KIB = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 11
 _MULTIPROCESSORS = {80: 108, 86: 84, 87: 16, 89: 142, 90: 132, 100: 148, 103: 148, 110: 20, 120: 188, 121: 48}
 # Static shared memory of a kernel: ptxas refuses more (CUDA C++ Programming Guide, "Shared Memory").
 STATIC_SHARED_BYTES = 48 * 1024
-# Registers of a thread and of a block (same guide, same table).
-REGISTERS_PER_THREAD = 255
+# Registers of a block (same guide, same table).
 REGISTERS_PER_BLOCK = 65536
 GRID_LIMIT = (2**31 - 1, 65535, 65535)
 BLOCK_LIMIT = (1024, 1024, 64)

@@ -17,7 +17,7 @@ from tileproof.simulators.ptx.machine.barrier_reduction import reduce
 from tileproof.simulators.ptx.machine.barrier_state import BARRIERS, FREE, NOWHERE, WHOLE_BLOCK
 from tileproof.simulators.ptx.machine.memory import Lanes, Mask
 from tileproof.simulators.ptx.machine.registers import Selection
-from tileproof.simulators.ptx.machine.shadow import WARP, WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
 from tileproof.simulators.ptx.machine.wave import Status, Wave
 from tileproof.simulators.ptx.program import NONE, BarrierForm, Step
 
@@ -29,7 +29,7 @@ def wait(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
     if _everybody(wave, step, active):
         if step.sources:
             reduce(wave, [step], [lanes])
-        wave.order.barrier(lanes)
+        wave.order.block_barrier(lanes)
         wave.acquaintance.tell_blocks(lanes)
         wave.pc[active] = pc + 1
         return True
@@ -168,7 +168,7 @@ def _complete(wave: Wave, number: int, lanes: Lanes) -> None:
     steps = [wave.program.steps[pc] for pc in places]
     if all(step.mode is not None for step in steps):
         reduce(wave, steps, groups)
-    wave.order.barrier(waiting)
+    wave.order.block_barrier(waiting, np.setdiff1d(lanes, waiting))
     wave.acquaintance.tell_blocks(waiting)
     wave.changes += 1
     wave.status[waiting] = Status.RUNNING

@@ -10,7 +10,7 @@ import numpy as np
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.memory import Lanes, Mask
 from tileproof.simulators.ptx.machine.registers import Selection
-from tileproof.simulators.ptx.machine.shadow import WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
 from tileproof.simulators.ptx.machine.wave import Status, Wave
 from tileproof.simulators.ptx.program import ClusterBarrierForm, Step
 

@@ -13,8 +13,8 @@ import numpy as np
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.layout import RANK_MASK, RANK_SHIFT
 from tileproof.simulators.ptx.machine.geometry import Geometry
-from tileproof.simulators.ptx.machine.shadow import WARP_SHIFT
 from tileproof.simulators.ptx.machine.memory import Bits, Fault, Lanes, Mask, Piece, Window
+from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
 
 
 class Acquaintance:

@@ -9,8 +9,8 @@ import numpy as np
 
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.registers import Selection
+from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
 from tileproof.simulators.ptx.machine.warpgroup import WARPS
-from tileproof.simulators.ptx.machine.shadow import WARP, WARP_SHIFT
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Step
 
@@ -49,7 +49,7 @@ def check_end(wave: Wave) -> None:
 def _check_warpgroup(wave: Wave, warps: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
     places = [wave.register_counts.places[warp] for warp in warps]
     longest = max(places, key=len)
-    if warps.size == WARPS and all(place == longest for place in places) or not longest:
+    if (warps.size == WARPS and all(place == longest for place in places)) or not longest:
         return
     step = wave.program.steps[longest[0]]
     message = f"{step.opcode} is not executed by all four warps of a warpgroup in the same way"
