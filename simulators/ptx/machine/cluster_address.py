@@ -75,14 +75,15 @@ def _inside(wave: Wave, selection: Selection, address: Bits, space: StateSpace) 
     """`isspacep`: the parameters lie inside the window of global memory too (PTX ISA, "isspacep")."""
     if space is StateSpace.GLOBAL:
         windows = (SHARED_WINDOW, LOCAL_WINDOW, CONST_WINDOW)
-        return ~np.logical_or.reduce([_within(address, window) for window in windows])
+        elsewhere: Mask = np.logical_or.reduce([_within(address, window) for window in windows])
+        return ~elsewhere
     if space in _WINDOWS:
         return _within(address, _WINDOWS[space])
     inside = _within(address, SHARED_WINDOW)
     rank = (address & _RANK) >> np.uint64(RANK_SHIFT)
-    if space is StateSpace.CLUSTER:
-        return inside & (rank < np.uint64(wave.geometry.blocks_per_cluster))
-    return inside & (rank == wave.geometry.rank[selection].astype(np.uint64))
+    size, own = np.uint64(wave.geometry.blocks_per_cluster), wave.geometry.rank[selection].astype(np.uint64)
+    reached: Mask = rank < size if space is StateSpace.CLUSTER else rank == own
+    return inside & reached
 
 
 def _within(address: Bits, window: int) -> Mask:
