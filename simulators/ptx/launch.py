@@ -13,7 +13,6 @@ from tileproof.simulators.ptx.machine.engine import Engine
 from tileproof.simulators.ptx.machine.geometry import Geometry, blocks_of_clusters
 from tileproof.simulators.ptx.machine.memory import GlobalMemory, Window
 from tileproof.simulators.ptx.machine.schedule import Schedule
-from tileproof.simulators.ptx.machine.special import Trapped
 from tileproof.simulators.ptx.machine.warp import WARP
 from tileproof.simulators.ptx.machine.wave import LaunchMemory, Wave
 from tileproof.simulators.ptx.program import Program
@@ -106,10 +105,7 @@ def launch(
             shape.cluster,
             _says_cluster(program, shape),
         )
-        try:
-            engine.run(Wave(program, geometry, memory, schedule, findings, counters, limits.arch))
-        except Trapped:
-            break
+        engine.run(Wave(program, geometry, memory, schedule, findings, counters, limits.arch))
     return findings.report(counters)
 
 

@@ -51,10 +51,11 @@ class Kind(Enum):
     CLUSTER_ADDRESS = "cluster address"
     REGISTER_COUNT = "register count"
     CLOCK = "clock"
-    TRAP = "trap"
     WARP_BARRIER = "warp barrier"
     BRANCH = "branch"
     EXIT = "exit"
+    TRAP = "trap"
+    PRINT = "print"
     FENCE = "fence"
     NOTHING = "nothing"
 

@@ -1,4 +1,4 @@
-"""Decoding of `setmaxnreg`, `trap`, `brkpt` and `griddepcontrol`, and of moves from the registers that count time."""
+"""Decoding of `setmaxnreg` and `griddepcontrol`, and of moves from the registers that count time."""
 
 from tileproof.simulators.ptx.decoding.decode_matrix import whole_warp
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
@@ -54,10 +54,6 @@ def _setmaxnreg(slots: Slots, instruction: Instruction) -> Step:
     )
 
 
-def _trap(slots: Slots, instruction: Instruction) -> Step:
-    return Step(Kind.TRAP, opcode(instruction), where(instruction))
-
-
 def _griddepcontrol(slots: Slots, instruction: Instruction) -> Step:
     """Launches run one after the other here, so the grids that it speaks of have ended, or have not begun."""
     if instruction.qualifiers not in (("wait",), ("launch_dependents",)):
@@ -67,7 +63,5 @@ def _griddepcontrol(slots: Slots, instruction: Instruction) -> Step:
 
 DECODERS = {
     "setmaxnreg": _setmaxnreg,
-    "trap": _trap,
-    "brkpt": _trap,
     "griddepcontrol": _griddepcontrol,
 }

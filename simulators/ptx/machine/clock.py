@@ -1,21 +1,27 @@
 """The time that kernels read: always later, never meaningful.
 
-%clock, %clock64 and %globaltimer are legal values that a result must not depend on. They go on by a drawn number of
-cycles at every read, so that a loop that waits for a time ends, and the same seed gives the same times. A cycle is a
-nanosecond here.
+%clock, %clock64 and %globaltimer are legal values that a result must not depend on; nothing says so if one does. They
+go on by a drawn number of cycles at every read, so that a loop that waits for a time ends, and the same seed gives the
+same times. A cycle is a nanosecond here.
 """
 
-# Any start is legal; this one has bits in the upper half, which %clock_hi shows.
-START_CYCLES = 0x0000_0012_3456_7800
+import numpy as np
+
+from tileproof.simulators.ptx.machine.registers import Selection
+from tileproof.simulators.ptx.machine.wave import Wave
+from tileproof.simulators.ptx.program import Step, TimeRegister
+
+_HIGH = (TimeRegister.CLOCK_HIGH, TimeRegister.NANOSECONDS_HIGH)
+_LOW = (TimeRegister.CLOCK, TimeRegister.NANOSECONDS_LOW)
 
 
-class Clock:
-    """One clock for all resident blocks."""
-
-    def __init__(self) -> None:
-        self._cycles = START_CYCLES
-
-    def read(self, delay: int) -> int:
-        """The time in cycles, `delay` cycles after the last read."""
-        self._cycles += delay
-        return self._cycles
+def read(wave: Wave, step: Step, selection: Selection) -> None:
+    """`mov` from a register that counts time: one value for the lanes that read together."""
+    wave.cycles += wave.schedule.delay()
+    now = wave.cycles
+    if step.time in _HIGH:
+        now >>= 32
+    elif step.time in _LOW:
+        now &= 0xFFFF_FFFF
+    lanes = wave.ids(selection)
+    wave.registers.write(step.destinations[0], selection, np.full(lanes.size, now, np.uint64), None)

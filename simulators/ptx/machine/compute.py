@@ -8,10 +8,11 @@ from tileproof.simulators.ptx.machine import (
     access,
     atomic,
     block_barrier,
+    clock,
     cluster_address,
     cluster_barrier,
     collective,
-    special,
+    trap,
 )
 from tileproof.simulators.ptx.machine.memory import Bits
 from tileproof.simulators.ptx.machine.registers import Selection
@@ -42,6 +43,8 @@ def _handler(step: Step, pc: int) -> Handler | None:
             return lambda wave, selection: atomic.atomic(wave, step, pc, selection)
         case Kind.ACTIVE_MASK:
             return lambda wave, selection: collective.active_mask(wave, step, selection)
+        case Kind.PRINT:
+            return lambda wave, selection: trap.printed(wave, step, selection)
         case Kind.FENCE:
             return _fence(step)
         case Kind.NOTHING:
@@ -53,9 +56,7 @@ def _handler(step: Step, pc: int) -> Handler | None:
         case Kind.CLUSTER_ARRIVE if step.cluster is not None and not step.cluster.aligned:
             return lambda wave, selection: cluster_barrier.arrive(wave, step, pc, selection)
         case Kind.CLOCK:
-            return lambda wave, selection: special.read_clock(wave, step, selection)
-        case Kind.TRAP:
-            return lambda wave, selection: special.trap(wave, step, selection)
+            return lambda wave, selection: clock.read(wave, step, selection)
     return None
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from tileproof.simulators.ptx.findings import Counters, FindingKind, Findings, Where
 from tileproof.simulators.ptx.layout import LOCAL_BASE, RANK_SHIFT, SharedPlacement
 from tileproof.simulators.ptx.machine.barrier_state import BlockBarriers, ClusterBarriers, RegisterCounts
-from tileproof.simulators.ptx.machine.clock import Clock
 from tileproof.simulators.ptx.machine.cluster_memory import Acquaintance, ClusterMemory
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
@@ -19,6 +18,9 @@ from tileproof.simulators.ptx.machine.reporter import Reporter
 from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
 from tileproof.simulators.ptx.program import Program, StateSpace
+
+# Of the time that threads read. Any start is legal; this one has bits in the upper half, which %clock_hi shows.
+START_CYCLES = 0x0000_0012_3456_7800
 
 
 class Status(IntEnum):
@@ -67,7 +69,7 @@ class Wave:
         block_barriers: who has come to the named barriers.
         cluster_barriers: who has come to the barriers of clusters.
         register_counts: how many registers the warps have.
-        clock: what time it is.
+        cycles: the time that threads read.
 
     Args:
         program: the kernel.
@@ -112,7 +114,7 @@ class Wave:
         self.block_barriers = BlockBarriers(blocks, lanes)
         self.cluster_barriers = ClusterBarriers(geometry)
         self.register_counts = RegisterCounts(program.register_limit, self.alive.size)
-        self.clock = Clock()
+        self.cycles = START_CYCLES
         self.spaces: dict[StateSpace, Space] = {
             StateSpace.GLOBAL: memory.global_memory,
             **self._shared_spaces(shared.owned_by(geometry.lanes_per_block)),
