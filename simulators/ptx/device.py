@@ -8,7 +8,7 @@ assert not report.findings
 y.download()
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, Unpack
 
@@ -186,7 +186,7 @@ class Device:
         """
         module, programs = _decoded(text)
         self.limits.check_target(module.target[0])
-        variables = self._place_globals(module)
+        variables = self._place_globals(programs.values())
         functions: dict[str, Function] = {}
         for name, program in programs.items():
             check_units(program, self.arch)
@@ -194,8 +194,9 @@ class Device:
             functions[name] = Function(self, program, addresses)
         return functions
 
-    def _place_globals(self, module: Module) -> dict[str, int]:
-        return {v.name: self._place_global(v) for v in module.variables.values() if v.space == "global"}
+    def _place_globals(self, programs: Iterable[Program]) -> dict[str, int]:
+        used = {v.name: v for program in programs for v, _ in program.globals_used.values()}
+        return {name: self._place_global(variable) for name, variable in used.items()}
 
     def _place_global(self, variable: Variable) -> int:
         # Module variables without an initialiser are zero (PTX ISA, "Initializers").

@@ -47,6 +47,8 @@ class Kind(Enum):
     WARP_BARRIER = "warp barrier"
     BRANCH = "branch"
     EXIT = "exit"
+    TRAP = "trap"
+    PRINT = "print"
     FENCE = "fence"
     NOTHING = "nothing"
 

@@ -17,6 +17,7 @@ from tileproof.simulators.ptx.decoding import (
     decode_warp,
     decode_wgmma,
 )
+from tileproof.simulators.ptx.decoding.inlining import expand
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, where
 from tileproof.simulators.ptx.decoding.slots import Slots
 from tileproof.simulators.ptx.decoding.variables import Variables
@@ -40,6 +41,7 @@ def decode_entry(module: Module, entry: Entry) -> Program:
     Raises:
         NotModelled: an instruction or a declaration that the device does not model.
     """
+    entry = expand(module, entry)
     variables = Variables.of(module, entry)
     slots = Slots(entry, variables)
     steps = tuple(_step(slots, instruction) for instruction in entry.instructions)
@@ -81,6 +83,8 @@ def _body(slots: Slots, instruction: Instruction) -> Step:
         raise not_modelled(instruction, error.message, error.hint) from error
     if operation is None:
         raise not_modelled(instruction, "this instruction is not modelled")
+    if operation.allowed is not None:
+        raise not_modelled(instruction, "its result is approximate: a later version carries the bracket")
     return slots.arithmetic(instruction, operation, instruction.operands)
 
 

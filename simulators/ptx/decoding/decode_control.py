@@ -1,8 +1,9 @@
 """Decoding of branches, exits, barriers, and of moves and conversions that are not plain arithmetic."""
 
 from tileproof.simulators.ptx.alu.operation import resolve
+from tileproof.simulators.ptx.decoding.inlining import ASSERT_FAIL, PRINT
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
-from tileproof.simulators.ptx.decoding.slots import Slots, bits_of
+from tileproof.simulators.ptx.decoding.slots import Slots, bits_of, check_count
 from tileproof.simulators.ptx.layout import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from tileproof.simulators.ptx.program import NONE, BarrierForm, CollectiveMode, Kind, Step
 from tileproof.simulators.ptx.text.syntax import Immediate, Instruction, Operand, Vector
@@ -73,6 +74,29 @@ def _exit(slots: Slots, instruction: Instruction) -> Step:
     return Step(Kind.EXIT, opcode(instruction), where(instruction))
 
 
+def _trap(slots: Slots, instruction: Instruction) -> Step:
+    """`trap`, `brkpt`, and what calls and indexed branches leave (`inlining`)."""
+    types = _TRAP_OPERANDS.get(instruction.mnemonic, ())
+    check_count(instruction, len(instruction.operands), len(types))
+    sources = [slots.source(instruction, o, t) for o, t in zip(instruction.operands, types, strict=True)]
+    return Step(Kind.TRAP, opcode(instruction), where(instruction), sources=tuple(sources))
+
+
+_TRAP_OPERANDS = {"brx": ("u32",), ASSERT_FAIL: ("b64", "b64", "b32", "b64", "b64")}
+
+
+def _print(slots: Slots, instruction: Instruction) -> Step:
+    """`vprintf`: its format and arguments, and perhaps its result before them."""
+    *results, format_, arguments = instruction.operands
+    return Step(
+        Kind.PRINT,
+        opcode(instruction),
+        where(instruction),
+        destinations=tuple(slots.destination(instruction, result, "b32") for result in results),
+        sources=tuple(slots.source(instruction, operand, "b64") for operand in (format_, arguments)),
+    )
+
+
 def _nothing(slots: Slots, instruction: Instruction) -> Step:
     return Step(Kind.NOTHING, opcode(instruction), where(instruction))
 
@@ -138,6 +162,8 @@ DECODERS = {
     "bra": _branch,
     "ret": _exit,
     "exit": _exit,
+    **dict.fromkeys(("trap", "brkpt", "brx", ASSERT_FAIL), _trap),
+    PRINT: _print,
     "mov": _mov,
     "cvta": _cvta,
     **dict.fromkeys(_NO_EFFECT_ON_VALUES, _nothing),

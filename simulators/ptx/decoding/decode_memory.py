@@ -1,6 +1,7 @@
 """Decoding of `ld`, `st`, `atom` and `red`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,13 +12,13 @@ from tileproof.simulators.ptx.decoding.qualifiers import ATOMIC_TYPES, MemoryFor
 from tileproof.simulators.ptx.decoding.slots import Slots, check_count, elements
 from tileproof.simulators.ptx.machine.memory import Bits
 from tileproof.simulators.ptx.program import SINK, Access, Kind, StateSpace, Step
-from tileproof.simulators.ptx.text.syntax import TYPE_BYTES, Instruction
+from tileproof.simulators.ptx.text.syntax import TYPE_BYTES, Address, Instruction, Operand
 
 _CONSTANT_SPACES = (StateSpace.CONST, StateSpace.PARAM)
 
 
 def _load(slots: Slots, instruction: Instruction) -> Step:
-    form = memory_form(instruction)
+    form = _of_space(slots, instruction, instruction.operands[1])
     slot, offset = slots.address(instruction, instruction.operands[1])
     results = elements(instruction.operands[0])
     check_count(instruction, len(results), form.count)
@@ -34,8 +35,15 @@ def _load(slots: Slots, instruction: Instruction) -> Step:
     )
 
 
-def _store(slots: Slots, instruction: Instruction) -> Step:
+def _of_space(slots: Slots, instruction: Instruction, address: Operand) -> MemoryForm:
+    """The form; parameters of calls lie in the lane's local memory."""
     form = memory_form(instruction)
+    local = form.space is StateSpace.PARAM and isinstance(address, Address) and slots.is_local(address.base)
+    return replace(form, space=StateSpace.LOCAL) if local else form
+
+
+def _store(slots: Slots, instruction: Instruction) -> Step:
+    form = _of_space(slots, instruction, instruction.operands[0])
     if form.space in _CONSTANT_SPACES:
         raise not_modelled(instruction, f"a store to .{form.space.value} is not modelled")
     slot, offset = slots.address(instruction, instruction.operands[0])

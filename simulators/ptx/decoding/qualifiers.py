@@ -14,6 +14,7 @@ _SPACES = {
     "const": StateSpace.CONST,
     "param": StateSpace.PARAM,
     "param::entry": StateSpace.PARAM,
+    "param::func": StateSpace.PARAM,
 }
 _COUNTS = {"v2": 2, "v4": 4, "v8": 8}
 _ACQUIRING = frozenset({"acquire", "acq_rel"})

@@ -145,6 +145,11 @@ class Slots:
             self.constants[slot] = bits
         return slot
 
+    def is_local(self, base: Operand) -> bool:
+        """Whether an address begins at a variable in local memory, as the parameters of calls do."""
+        variable = self.entry.variables.get(base.name) if isinstance(base, Symbol) else None
+        return variable is not None and variable.space == "local"
+
     def symbol(self, instruction: Instruction, name: str, offset: int) -> int:
         """The slot that holds a variable's or parameter's address in its own space."""
         variables = self._variables

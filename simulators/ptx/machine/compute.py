@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tileproof.simulators.ptx.machine import access, atomic, collective
+from tileproof.simulators.ptx.machine import access, atomic, collective, trap
 from tileproof.simulators.ptx.machine.memory import Bits
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.wave import Wave
@@ -34,6 +34,8 @@ def _handler(step: Step, pc: int) -> Handler | None:
             return lambda wave, selection: atomic.atomic(wave, step, pc, selection)
         case Kind.ACTIVE_MASK:
             return lambda wave, selection: collective.active_mask(wave, step, selection)
+        case Kind.PRINT:
+            return lambda wave, selection: trap.printed(wave, step, selection)
         case Kind.FENCE:
             return _fence(step)
         case Kind.NOTHING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import FindingKind
-from tileproof.simulators.ptx.machine import block_barrier, meeting, stall
+from tileproof.simulators.ptx.machine import block_barrier, meeting, stall, trap
 from tileproof.simulators.ptx.machine.compute import handlers
 from tileproof.simulators.ptx.machine.memory import Lanes
 from tileproof.simulators.ptx.machine.registers import Selection, as_selection
@@ -98,6 +98,9 @@ class Engine:
             case Kind.BRANCH:
                 wave.pc[active] = step.target
             case Kind.EXIT:
+                _exit(wave, active)
+            case Kind.TRAP:
+                trap.report(wave, step, active)
                 _exit(wave, active)
             case Kind.BARRIER:
                 block_barrier.arrive(wave, step, pc, active)
