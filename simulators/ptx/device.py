@@ -11,13 +11,15 @@ y.download()
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from tileproof.oracle.addresses.tensor_map import TensorMapArguments, TensorMapRequest
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.ptx.arguments import Argument
+from tileproof.simulators.ptx import tensor_map
+from tileproof.simulators.ptx.arguments import Addressed, Argument
 from tileproof.simulators.ptx.buffer import Buffer
 from tileproof.simulators.ptx.decoding.decode import decode_entry
 from tileproof.simulators.ptx.findings import Index3, Report
@@ -202,6 +204,22 @@ class Device:
     def free(self, buffer: Buffer) -> None:
         """Give a buffer back; later accesses by kernels are `use-after-free` findings."""
         buffer.release(self.memory)
+
+    def tensor_map(self, buffer: Addressed, **arguments: Unpack[TensorMapArguments]) -> np.void:
+        """A tensor map, which a kernel takes by value; see `tensor_map.check` for what is refused.
+
+        Args:
+            buffer: where the tensor begins: a buffer of this device, or a view into one.
+            arguments: see TensorMapArguments; `shape` and `box` must be given.
+
+        Raises:
+            Refusal: the driver's encoder refuses such a map, or the buffer belongs to another device.
+        """
+        if isinstance(buffer, Buffer):
+            buffer.check_owner(self.memory)
+        request = TensorMapRequest.of(buffer.address, arguments)
+        tensor_map.check(request, self.limits.number)
+        return tensor_map.encode(request, self.memory.number)
 
     def load(self, module: HasPtx) -> Mapping[str, Function]:
         """The kernels of a compiled module, from its PTX."""
