@@ -4,7 +4,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tileproof.simulators.ptx.machine import access, atomic, collective, trap
+from tileproof.simulators.ptx.machine import (
+    access,
+    atomic,
+    block_barrier,
+    clock,
+    cluster_address,
+    cluster_barrier,
+    collective,
+    trap,
+)
 from tileproof.simulators.ptx.machine.asynchronous.steps import HANDLERS as ASYNCHRONOUS
 from tileproof.simulators.ptx.machine.memory import Bits
 from tileproof.simulators.ptx.machine.registers import Selection
@@ -44,6 +53,14 @@ def _handler(step: Step, pc: int) -> Handler | None:
             return _fence(step)
         case Kind.NOTHING:
             return _nothing
+        case Kind.CLUSTER_ADDRESS:
+            return lambda wave, selection: cluster_address.answer(wave, step, selection)
+        case Kind.BARRIER_ARRIVE if step.barrier is not None and not step.barrier.aligned:
+            return lambda wave, selection: block_barrier.arrive(wave, step, pc, selection)
+        case Kind.CLUSTER_ARRIVE if step.cluster is not None and not step.cluster.aligned:
+            return lambda wave, selection: cluster_barrier.arrive(wave, step, pc, selection)
+        case Kind.CLOCK:
+            return lambda wave, selection: clock.read(wave, step, selection)
     return None
 
 

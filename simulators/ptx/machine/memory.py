@@ -10,6 +10,7 @@ at +8), although the host array behind it is padded; a 2-byte load there is fine
 """
 
 import bisect
+import itertools
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -133,9 +134,16 @@ class Allocation(Backing):
 
 
 class GlobalMemory:
-    """Allocations by address. Addresses are never reused."""
+    """Allocations by address. Addresses are never reused.
+
+    Attributes:
+        number: tells the memories of one process apart, whose addresses are alike.
+    """
+
+    _numbers = itertools.count(1)
 
     def __init__(self, limit_bytes: int) -> None:
+        self.number = next(GlobalMemory._numbers)
         self._limit_bytes = limit_bytes
         self._used_bytes = 0
         self._next = GLOBAL_BASE

@@ -25,6 +25,9 @@ PATIENCE_POLLS = 16
 LONGEST_TURN_STEPS = 64
 # Turns after which a copy lands by itself, at most, unless it lands only when it must.
 LONGEST_LANDING_TURNS = 64
+# Cycles between two reads of the time: a wait loop of compiled code takes a few dozen.
+SHORTEST_DELAY = 32
+LONGEST_DELAY = 4096
 # Blocks that the adversarial schedule starts in random order, at most.
 SHUFFLED_BLOCKS = 1 << 16
 _NEVER = np.iinfo(np.int64).max
@@ -91,6 +94,14 @@ class Schedule(Protocol):
         """Which of so many `mbarrier.try_wait` that could come true are false all the same."""
         ...
 
+    def delay(self) -> int:
+        """Cycles that pass before a thread reads the time."""
+        ...
+
+    def multiprocessors(self, blocks: int, count: int) -> Lanes:
+        """The multiprocessor, of `count`, that each of the resident blocks runs on."""
+        ...
+
     def leader(self, members: int) -> int:
         """The lane that `elect.sync` elects from a member mask: the same one each time (PTX ISA, "elect.sync")."""
         ...
@@ -140,6 +151,14 @@ class Friendly:
     def refuses(self, count: int) -> Mask:
         """See `Schedule.refuses`: none."""
         return np.zeros(count, np.bool_)
+
+    def delay(self) -> int:
+        """See `Schedule.delay`."""
+        return SHORTEST_DELAY
+
+    def multiprocessors(self, blocks: int, count: int) -> Lanes:
+        """See `Schedule.multiprocessors`."""
+        return np.arange(blocks) % count
 
     def leader(self, members: int) -> int:
         """See `Schedule.leader`: the lowest lane."""
@@ -210,6 +229,14 @@ class Adversarial:
         """See `Schedule.refuses`."""
         refused: Mask = self._random.random(count) < _REFUSALS
         return refused
+
+    def delay(self) -> int:
+        """See `Schedule.delay`."""
+        return int(self._random.integers(SHORTEST_DELAY, LONGEST_DELAY + 1))
+
+    def multiprocessors(self, blocks: int, count: int) -> Lanes:
+        """See `Schedule.multiprocessors`."""
+        return self._random.permutation(max(blocks, count))[:blocks] % count
 
     def leader(self, members: int) -> int:
         """See `Schedule.leader`."""
