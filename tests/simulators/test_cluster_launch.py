@@ -61,7 +61,8 @@ def run(text: str, grid: Extent, cluster: Extent, **device: Any) -> NDArray[np.u
 
 @ON_SCHEDULES
 @pytest.mark.parametrize(
-    ("grid", "cluster"), [((8, 4, 6), (2, 1, 1)), ((8, 4, 6), (2, 2, 2)), ((8, 4, 6), (1, 4, 1)), ((5, 3, 1), (1, 1, 1))]
+    ("grid", "cluster"),
+    [((8, 4, 6), (2, 1, 1)), ((8, 4, 6), (2, 2, 2)), ((8, 4, 6), (1, 4, 1)), ((5, 3, 1), (1, 1, 1))],
 )
 def test_special_registers_of_clusters_are_those_of_the_isa(
     grid: Extent, cluster: Extent, schedule: str, seed: int
