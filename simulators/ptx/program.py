@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tileproof.oracle.maps.fragment_map import FragmentMap
 from tileproof.simulators.ptx.alu.operation import Operation
@@ -17,6 +18,9 @@ from tileproof.simulators.ptx.findings import Where
 from tileproof.simulators.ptx.layout import SharedVariables
 from tileproof.simulators.ptx.matrix_form import Product
 from tileproof.simulators.ptx.text.syntax import Parameter, Variable
+
+if TYPE_CHECKING:
+    from tileproof.simulators.ptx.async_form import AsyncForm
 
 SINK = -1
 NO_GUARD = -1
@@ -57,6 +61,11 @@ class Kind(Enum):
     TRAP = "trap"
     PRINT = "print"
     FENCE = "fence"
+    MBARRIER = "mbarrier"
+    COPY = "copy"
+    COPY_GROUP = "copy group"
+    BULK = "bulk"
+    ASYNC_STORE = "async store"
     NOTHING = "nothing"
 
 
@@ -286,6 +295,7 @@ class Step:
         sign_from: for each destination, the bits to sign-extend from where a signed result goes to a wider register.
         transfer: for MATRIX_LOAD and MATRIX_STORE, who holds what.
         product: for MMA and WGMMA.
+        asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK and ASYNC_STORE.
     """
 
     kind: Kind
@@ -312,6 +322,7 @@ class Step:
     sign_from: tuple[int, ...] = ()
     transfer: FragmentMap | None = None
     product: Product | None = None
+    asynchronous: "AsyncForm | None" = None
 
     @cached_property
     def access_bytes(self) -> int:

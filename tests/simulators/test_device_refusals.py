@@ -30,9 +30,8 @@ def load(body: str, declarations: str = "") -> None:
 
 
 REFUSED = {
-    "asynchronous copy": "cp.async.ca.shared.global [%r1], [%d1], 16;",
-    "bulk copy": "cp.async.bulk.commit_group;",
-    "mbarrier": "mbarrier.init.shared::cta.b64 [%r1], 1;",
+    "asynchronous copy of another size": "cp.async.cg.shared.global [%r1], [%d1], 8;",
+    "mbarrier with reports": "mbarrier.init.layout::v1.shared::cta.b64 [%r1], 1;",
     "matrix load that unpacks": "ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b6x16_p32 {%r1}, [%r2];",
     "sparse matrices": "wgmma.mma_async.sp.sync.aligned.m64n8k32.f16.f16.f16 {%r1, %r2}, %d1, %d2, %r3, 0, 1;",
     "wgmma without aligned": "wgmma.fence.sync;",

@@ -1,8 +1,8 @@
 """From a parsed entry to its decoded form: slots for operands, one step for each instruction.
 
-What a mnemonic means is looked up in the tables of `decode_memory`, `decode_fence`, `decode_warp`, `decode_control`,
-`decode_matrix` and `decode_wgmma`; everything that is arithmetic goes through `operation.resolve`. An instruction,
-qualifier or operand form outside both is `NotModelled` with its PTX line and CUDA line.
+What an instruction means is looked up, by its mnemonic or by its first two words, in the tables of the `decode_*`
+modules; everything that is arithmetic goes through `operation.resolve`. An instruction, qualifier or operand form
+outside both is `NotModelled` with its PTX line and CUDA line.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tileproof.simulators.ptx.alu.operation import NotModelled, resolve
 from tileproof.simulators.ptx.decoding import (
+    decode_async,
     decode_cluster,
     decode_control,
     decode_fence,
@@ -36,6 +37,7 @@ DECODERS: Mapping[str, Callable[[Slots, Instruction], Step]] = {
     **decode_special.DECODERS,
     **decode_matrix.DECODERS,
     **decode_wgmma.DECODERS,
+    **decode_async.DECODERS,
 }
 
 
@@ -95,7 +97,8 @@ def _step(slots: Slots, instruction: Instruction) -> Step:
 
 
 def _body(slots: Slots, instruction: Instruction) -> Step:
-    decoder = DECODERS.get(instruction.mnemonic)
+    first_words = ".".join((instruction.mnemonic, *instruction.qualifiers[:1]))
+    decoder = DECODERS.get(first_words) or DECODERS.get(instruction.mnemonic)
     if decoder is not None:
         return decoder(slots, instruction)
     try:

@@ -56,7 +56,17 @@ def pieces(wave: Wave, step: Step, selection: Selection, lanes: Lanes) -> Iterat
             message = f"{step.opcode} {verb(step)} {fault.message}"
             wave.report(fault.kind, message, step.where, owners[fault.positions], fault.detail)
         for piece in found:
+            if space in (StateSpace.SHARED, StateSpace.CLUSTER) and wave.asynchronous.barriers.any_live:
+                _check_objects(wave, step, owners[piece.positions], piece.offsets, nbytes)
             yield _HOME.get(space, space), _positions(piece.positions, chosen, legal), piece
+
+
+def _check_objects(wave: Wave, step: Step, lanes: Lanes, offsets: Lanes, nbytes: int) -> None:
+    """An mbarrier is opaque: only mbarrier operations may touch it (PTX ISA, "mbarrier")."""
+    touched = wave.asynchronous.barriers.touched(offsets, nbytes)
+    if touched.any():
+        message = f"{step.opcode} {verb(step)} the bytes of a live mbarrier"
+        wave.report(FindingKind.BARRIER, message, step.where, lanes[touched])
 
 
 def split_generic(addresses: Bits) -> list[tuple[StateSpace, Lanes | None, Bits]]:

@@ -14,6 +14,7 @@ from tileproof.simulators.ptx.machine import (
     collective,
     trap,
 )
+from tileproof.simulators.ptx.machine.asynchronous.steps import HANDLERS as ASYNCHRONOUS
 from tileproof.simulators.ptx.machine.memory import Bits
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.wave import Wave
@@ -28,6 +29,9 @@ def handlers(program: Program) -> list[Handler | None]:
 
 
 def _handler(step: Step, pc: int) -> Handler | None:
+    execute = ASYNCHRONOUS.get(step.kind)
+    if execute is not None:
+        return lambda wave, selection: execute(wave, step, pc, selection)
     match step.kind:
         case Kind.ARITHMETIC:
             return _arithmetic(step)

@@ -8,6 +8,7 @@ import numpy as np
 
 from tileproof.simulators.ptx.findings import Counters, FindingKind, Findings, Where
 from tileproof.simulators.ptx.layout import LOCAL_BASE, RANK_SHIFT, SharedPlacement
+from tileproof.simulators.ptx.machine.asynchronous.state import Asynchronous
 from tileproof.simulators.ptx.machine.barrier_state import BlockBarriers, ClusterBarriers, RegisterCounts
 from tileproof.simulators.ptx.machine.cluster_memory import Acquaintance, ClusterMemory
 from tileproof.simulators.ptx.machine.geometry import Geometry
@@ -65,6 +66,8 @@ class Wave:
         alive: for every warp the bits of its lanes that have not exited.
         changes: grows with everything that one thread may wait for another to do.
         polls: grows with everything that a thread that waits for another one does over and over.
+        shared: shared memory of all resident blocks, one after the other.
+        asynchronous: mbarriers and copies in flight.
         acquaintance: who may touch a peer's shared memory.
         block_barriers: who has come to the named barriers.
         warp_barrier_mask: for every lane that waits at a `bar.warp.sync`, the members that it names; else 0.
@@ -125,6 +128,8 @@ class Wave:
             StateSpace.CONST: memory.constants,
         }
         self.order = Order(program, self._reporter, shared.stride * blocks)
+        self.shared = shared
+        self.asynchronous = Asynchronous(lanes, shared.nbytes, shared.stride, memory.shared.base, schedule)
 
     def _shared_spaces(self, window: Window) -> dict[StateSpace, Space]:
         """The block's own shared memory, and the cluster's: one and the same where clusters are single blocks."""
@@ -169,6 +174,11 @@ class Wave:
     def ids(self, selection: Selection) -> Lanes:
         """Lane numbers of a selection, ascending."""
         return self._every_id[selection] if isinstance(selection, slice) else selection
+
+    def cluster_of(self, lane: int) -> tuple[int, int]:
+        """The first resident block of the lane's cluster, and how many blocks the cluster has."""
+        blocks = self.geometry.blocks_per_cluster
+        return lane // self.geometry.lanes_per_cluster * blocks, blocks
 
     def lane_order(self, count: int) -> Lanes | None:
         """The order in which `count` lanes of one atomic take turns; None for ascending."""
