@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from async_kernels import SCHEDULES, on_all_schedules, on_few_schedules, run
 
 from tileproof.simulators.ptx.alu.operation import NotModelled
@@ -49,7 +50,7 @@ def test_bytes_beyond_the_source_size_are_zero(taken: int, schedule: str, seed: 
 
 @on_few_schedules
 @pytest.mark.parametrize(("operand", "zeros"), [("%p1", np.arange(64) < 32), ("!%p1", np.arange(64) >= 32)])
-def test_an_ignored_source_gives_zeros(operand: str, zeros: np.ndarray, schedule: str, seed: int) -> None:  # type: ignore[type-arg]
+def test_an_ignored_source_gives_zeros(operand: str, zeros: NDArray[np.bool_], schedule: str, seed: int) -> None:
     if operand.startswith("!"):
         body = f"{MINE} not.pred %p6, %p1; cp.async.ca.shared.global [%r2], [%d4], 4, %p6; cp.async.wait_all; {STORE}"
     else:
