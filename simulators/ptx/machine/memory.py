@@ -83,6 +83,12 @@ class Backing:
         if self.written is not None:
             self.written[start : start + source.size] = _ALL_BITS
 
+    def track(self) -> Bytes:
+        """Which bits something wrote, from now on byte by byte."""
+        if self.written is None:
+            self.written = np.full(self.data.shape, _ALL_BITS)
+        return self.written
+
     def load(self, offsets: Lanes, size: int) -> tuple[Bits, Bits | None]:
         """Values and undefined-bit masks (None: all defined) at aligned byte offsets."""
         element = _UNSIGNED[size]
@@ -98,8 +104,8 @@ class Backing:
         element = _UNSIGNED[size]
         index = offsets // size
         self.data.view(element)[index] = values.astype(element)
-        if masks is not None and self.written is None:
-            self.written = np.full(self.data.shape, _ALL_BITS)
+        if masks is not None:
+            self.track()
         if self.written is not None:
             self.written.view(element)[index] = np.iinfo(element).max if masks is None else ~masks.astype(element)
 
