@@ -65,6 +65,7 @@ class Kind(Enum):
     COPY = "copy"
     COPY_GROUP = "copy group"
     BULK = "bulk"
+    TENSOR = "tensor"
     ASYNC_STORE = "async store"
     NOTHING = "nothing"
 
@@ -295,7 +296,7 @@ class Step:
         sign_from: for each destination, the bits to sign-extend from where a signed result goes to a wider register.
         transfer: for MATRIX_LOAD and MATRIX_STORE, who holds what.
         product: for MMA and WGMMA.
-        asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK and ASYNC_STORE.
+        asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK, TENSOR and ASYNC_STORE.
     """
 
     kind: Kind

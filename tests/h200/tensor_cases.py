@@ -35,7 +35,7 @@ _FLOATS = {16: _F16, 32: _F32, 64: _F64}
 
 @dataclass(frozen=True)
 class Copy:
-    """One copy, innermost dimension first; `kind` is load, store or a reduction."""
+    """One copy, innermost dimension first; `kind` is load, multicast, store or a reduction."""
 
     kind: str
     dtype: str
@@ -47,6 +47,8 @@ class Copy:
     fill: str = "zero"
     element_strides: tuple[int, ...] | None = None
     offset: int = 0
+    #: Mask of the blocks that a multicast goes to.
+    mask: int = 0
     seed: int = 0
 
     @classmethod
@@ -117,6 +119,10 @@ def run(device: Device, probe: TensorProbe, copy: Copy, *, zeros: bool = False) 
             made = np.void(bytes(128))
         if copy.kind == "load":
             return probe.load(made, copy.corner, offset=copy.offset, expected_bytes=copy.transfer_bytes)
+        if copy.kind == "multicast":
+            return probe.multicast(
+                made, copy.corner, offset=copy.offset, expected_bytes=copy.transfer_bytes, mask=copy.mask
+            )
         name = None if copy.kind == "store" else copy.kind
         report = probe.store(made, copy.corner, offset=copy.offset, memory=copy.memory(), reduction=name)
         return buffer.download(), True, report
@@ -124,19 +130,22 @@ def run(device: Device, probe: TensorProbe, copy: Copy, *, zeros: bool = False) 
         device.free(buffer)
 
 
+_KINDS = ("load", "store", "reduce", "load", "multicast")
+
+
 def legal(count: int, seed: int = 20261130) -> Iterator[Copy]:
     """The first `count` random copies of a seed: every rank, type, swizzle and reduction in turn."""
     random = Random(seed)
     for number in range(count):
         rank, swizzle = number % 5 + 1, (0, 32, 64, 128)[number // 5 % 4]
-        kind, element = ("load", "store", "load", "reduce")[number // 20 % 4], TYPES[number // 80 % len(TYPES)]
+        kind, element = _KINDS[number // 20 % len(_KINDS)], TYPES[number // 100 % len(TYPES)]
         if kind == "reduce":
-            kind, element = PAIRS[number // 80 % len(PAIRS)]
+            kind, element = PAIRS[number // 100 % len(PAIRS)]
         yield _drawn(random, kind, element, rank, swizzle, number)
 
 
 def _drawn(random: Random, kind: str, element: TensorType, rank: int, swizzle: int, seed: int) -> Copy:
-    size, loads = element.nbytes, kind == "load"
+    size, loads = element.nbytes, kind in ("load", "multicast")
     row = random.choice(range(16, (swizzle or min(256 * size, 320)) + 1, 16)) // size
     counts = [random.randint(1, (40, 7, 3, 2)[rank - 2]) for _ in range(rank - 1)]
     strided = random.random() < 0.4
@@ -163,6 +172,7 @@ def _drawn(random: Random, kind: str, element: TensorType, rank: int, swizzle: i
         fill=random.choice(("zero", "nan")) if element.is_float and loads else "zero",
         element_strides=(random.choice((1, 2)) if strided else 1, *steps),
         offset=128 * random.randint(0, (MEMORY_BYTES - footprint) // 128),
+        mask=random.randint(1, 3) if kind == "multicast" else 0,
         seed=seed,
     )
 

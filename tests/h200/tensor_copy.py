@@ -30,7 +30,7 @@ from tileproof.kernels.device import Device, DeviceError
 from tileproof.kernels.tensor_probe import RANKS, REDUCTIONS, TensorProbe
 from tileproof.simulators.ptx.device import Device as CpuDevice
 
-COUNT, KEPT = 4000, 160
+COUNT, KEPT = 4000, 200
 CHUNK = 25
 
 

@@ -91,7 +91,7 @@ def _store(slots: Slots, instruction: Instruction, rank: int, words: Sequence[st
 
 
 def _rank(instruction: Instruction, words: Sequence[str]) -> tuple[int, Sequence[str]]:
-    if len(words) < 4 or words[0] not in _RANKS:
+    if len(words) < 3 or words[0] not in _RANKS:
         raise not_modelled(instruction, "this form is not modelled")
     return _RANKS[words[0]], words[1:]
 
