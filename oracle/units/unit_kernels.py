@@ -3,9 +3,10 @@
 One file, because numba's cache watches the file of a compiled function only: a helper elsewhere could change unseen.
 
 A tile's codes become significands and exponents once (`term_array`). A group then takes two passes over its products:
-the largest exponent, then the cut terms. Indices are unsigned and values int64, which lets the compiler vectorise both
-passes. Sums stay below 2^53: fused, at most 32 products of magnitude below 4 · 2^25 and C below 4 · 2^25; of the 4-bit
-kinds, a group's sum has at most 12 bits, two factors 8, and 27 more are kept.
+the largest exponent, then the cut terms. Both go over all rows of A at once: indices are unsigned and terms 32 bits
+wide, which lets the compiler vectorise them. Sums stay below 2^53: fused, at most 32 products of magnitude below
+4 · 2^25 and C below 4 · 2^25; of the 4-bit kinds, a group's sum has at most 12 bits, two factors 8, and 27 more are
+kept.
 
 A term is a pair, signed significand and exponent. Its kind is told by the exponent, so that the largest exponent of a
 group tells whether anything in it is not finite; a product's exponent is a sum of two, hence the distances:
@@ -19,9 +20,12 @@ group tells whether anything in it is not finite; a product's exponent is a sum 
 A sum is total · 2^step. `half` chooses float16 for an accumulator; otherwise it is float32.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 
 from tileproof.oracle.numbers.compiled import compiled, inlined
 
@@ -41,8 +45,34 @@ _NAN_16, _INFINITY_16, _SIGN_16 = 0x7FFF, 0x7C00, 0x8000
 #: Two 24-bit significands with these, added, stay below 2^53.
 _GUARD_BITS = 27
 
+#: Cut products that are added in 32 bits.
+_PART = np.uint64(8)
+
 #: What takes part in a sum that is not finite, as bits.
 POSITIVE_INFINITY, NEGATIVE_INFINITY, ANY_NAN = 1, 2, 4
+
+
+def _int32(emit: Callable[[Any, Any, Any], Any]) -> Any:
+    """An operation on two int32 that gives an int32; numba's own gives int64, which halves what a vector holds."""
+
+    def typed(context: Any, x: Any, y: Any) -> tuple[Any, Callable[..., Any]]:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return emit(builder, *arguments)
+
+        return types.int32(types.int32, types.int32), generate
+
+    return intrinsic(typed)
+
+
+_add = _int32(lambda builder, x, y: builder.add(x, y))
+_subtract = _int32(lambda builder, x, y: builder.sub(x, y))
+_multiply = _int32(lambda builder, x, y: builder.mul(x, y))
+_xor = _int32(lambda builder, x, y: builder.xor(x, y))
+_shift_left = _int32(lambda builder, x, y: builder.shl(x, y))
+_shift_right = _int32(lambda builder, x, y: builder.lshr(x, y))
+_shift_signed = _int32(lambda builder, x, y: builder.ashr(x, y))
+_max = _int32(lambda builder, x, y: builder.select(builder.icmp_signed(">", x, y), x, y))
+_min = _int32(lambda builder, x, y: builder.select(builder.icmp_signed("<", x, y), x, y))
 
 
 @inlined
@@ -222,64 +252,55 @@ def fused_tiles(
             whether the accumulator is float16; bits that a float32 keeps; EARLY, LATE_CHAIN or LATE_HALVES.
     """
     rows, columns, depth, group, blocks = extents
-    left, bits, least, to_float16, kept_bits, mode = parameters
-    half = to_float16 != 0
-    a_significand, a_exponent = np.empty(rows * depth, np.int64), np.empty(rows * depth, np.int64)
-    b_significand, b_exponent = np.empty(columns * depth, np.int64), np.empty(columns * depth, np.int64)
+    one = np.uint64(1)
+    a_significand, a_exponent = np.empty(rows * depth, np.int32), np.empty(rows * depth, np.int32)
+    b_significand, b_exponent = np.empty(columns * depth, np.int32), np.empty(columns * depth, np.int32)
+    work = sum_work(rows)
     for tile in range(np.uint64(len(index))):
         a_tile, b_tile, c_tile = index[tile]
-        if tile == 0 or a_tile != index[tile - np.uint64(1), 0]:
-            _decode(a_codes, a_significands, a_exponents, a_factors, a_tile, order, blocks, a_significand, a_exponent)
-        if tile == 0 or b_tile != index[tile - np.uint64(1), 1]:
-            _decode(b_codes, b_significands, b_exponents, b_factors, b_tile, order, blocks, b_significand, b_exponent)
-        for row in range(rows):
-            for column in range(columns):
-                place = row * columns + column
-                c_significand, c_exponent = split(c[c_tile * rows * columns + place], half)
-                value, exponent = (c_significand, c_exponent) if mode == EARLY else (0, ZERO)
-                for k in range(np.uint64(0), depth, group):
-                    a, b = row * depth + k, column * depth + k
-                    before, before_exponent = value, exponent
-                    if mode == LATE_HALVES:
-                        value, exponent = 0, ZERO
-                    largest = max(_largest(a_exponent, a, b_exponent, b, group), exponent, least)
-                    if largest > SPECIAL:
-                        parts = _special(a_significand, a_exponent, a, b_significand, b_exponent, b, group)
-                        value, exponent = special(parts | what(value, exponent))
-                    else:
-                        total = _group(a_significand, a_exponent, a, b_significand, b_exponent, b, group, largest, left)
-                        total += aligned(value, exponent, largest, bits - (10 if half else 23))
-                        value, exponent = rounded(total, largest - bits, half, kept_bits)
-                    if mode == LATE_HALVES:
-                        value, exponent = add(before, before_exponent, value, exponent, half)
-                if mode != EARLY:
-                    value, exponent = add(c_significand, c_exponent, value, exponent, half)
-                d[tile * rows * columns + place] = join(value, exponent, half)
+        if tile == 0 or a_tile != index[tile - one, 0]:
+            terms = (a_significands, a_exponents, a_factors, order, blocks)
+            _decode(a_codes, a_tile, rows, terms, one, rows, a_significand, a_exponent)
+        if tile == 0 or b_tile != index[tile - one, 1]:
+            terms = (b_significands, b_exponents, b_factors, order, blocks)
+            _decode(b_codes, b_tile, columns, terms, depth, one, b_significand, b_exponent)
+        for column in range(columns):
+            fused_column(
+                (a_significand, a_exponent),
+                (b_significand, b_exponent, column * depth),
+                (c, c_tile * rows * columns + column),
+                (d, tile * rows * columns + column),
+                columns,
+                (rows, depth, group),
+                parameters,
+                work,
+            )
 
 
 @inlined
 def _decode(
     codes: Any,
-    significands: Any,
-    exponents: Any,
-    factors: Any,
     tile: Any,
-    order: Any,
-    blocks: Any,
+    rows: Any,
+    terms: Any,
+    row_stride: Any,
+    k_stride: Any,
     significand: Any,
     exponent: Any,
 ) -> None:
-    """The terms of one tile, k in the given order, scale factors in the exponents."""
+    """The terms of one tile, k in the given order, scale factors in the exponents, at the given strides."""
+    significands, exponents, factors, order, blocks = terms
     depth = np.uint64(len(order))
-    for row in range(np.uint64(len(exponent)) // depth):
-        source, target = (tile * np.uint64(len(exponent)) // depth + row) * depth, row * depth
+    for row in range(rows):
+        source, target = (tile * rows + row) * depth, row * row_stride
         for k in range(depth):
             code = codes[source + order[k]]
-            significand[target + k] = significands[code]
-            exponent[target + k] = exponents[code]
+            significand[target + k * k_stride] = significands[code]
+            exponent[target + k * k_stride] = exponents[code]
         for k in range(depth if blocks > 0 else np.uint64(0)):
             factor = factors[source // depth * blocks + order[k] * blocks // depth]
-            exponent[target + k] = _scaled(exponent[target + k], factor)
+            place = target + k * k_stride
+            exponent[place] = _scaled(np.int64(exponent[place]), factor)
 
 
 @inlined
@@ -291,45 +312,111 @@ def _scaled(exponent: int, factor: int) -> int:
 
 
 @inlined
-def _largest(a_exponent: Any, a: Any, b_exponent: Any, b: Any, group: Any) -> int:
-    largest = 2 * ZERO
-    for k in range(group):
-        largest = max(largest, a_exponent[a + k] + b_exponent[b + k])
-    return largest
+def sum_work(rows: Any) -> Any:
+    """What `fused_column` computes in: accumulators, those before a half, exact sums; largest exponents, parts."""
+    wide = (np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64))
+    return (*wide, np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(rows, np.int32))
 
 
 @inlined
-def _group(
-    a_significand: Any,
-    a_exponent: Any,
-    a: Any,
-    b_significand: Any,
-    b_exponent: Any,
-    b: Any,
-    group: Any,
-    largest: int,
-    left: int,
-) -> int:
-    """The cut products in units of 2^(largest - fraction bits): shifted left into place, then right by magnitude."""
-    total = 0
-    for k in range(group):
-        product = a_significand[a + k] * b_significand[b + k]
-        places = min(largest - (a_exponent[a + k] + b_exponent[b + k]), 63)
-        sign = product >> 63
-        magnitude = (((product ^ sign) - sign) << left) >> places
-        total += (magnitude ^ sign) - sign
-    return total
+def fused_column(a: Any, b: Any, c: Any, d: Any, stride: Any, extents: Any, parameters: Any, work: Any) -> None:
+    """One column of D.
+
+    Args:
+        a: significands and exponents of A, int32 [depth, rows], flat.
+        b: significands and exponents of B's rows, int32, and where the column's `depth` of them start.
+        c: codes, and where the column's first stands.
+        d: codes, and where the column's first stands.
+        stride: from one row of C and D to the next.
+        extents: rows, depth, group.
+        parameters: as of `fused_tiles`.
+        work: of `sum_work`.
+    """
+    (rows, depth, group), (left, bits, least, to_float16, kept_bits, mode) = extents, parameters
+    half = to_float16 != 0
+    value, exponent, before, before_exponent, total, largest, part = work
+    codes, first = c
+    for row in range(rows):
+        value[row], exponent[row] = split(codes[first + row * stride], half) if mode == EARLY else (0, ZERO)
+    for k in range(np.uint64(0), depth, group):
+        if mode == LATE_HALVES:
+            for row in range(rows):
+                before[row], before_exponent[row], value[row], exponent[row] = value[row], exponent[row], 0, ZERO
+        special_rows = _largest(a, b, k, group, exponent, least, largest)
+        for row in range(rows):
+            total[row] = aligned(value[row], exponent[row], np.int64(largest[row]), bits - (10 if half else 23))
+        _add_products(a, b, k, group, left, largest, part, total)
+        if special_rows:
+            for row in range(rows):
+                if largest[row] > SPECIAL:
+                    parts = _special(a, b, k, group, row, rows) | what(value[row], exponent[row])
+                    value[row], exponent[row] = special(parts)
+                else:
+                    value[row], exponent[row] = rounded(total[row], np.int64(largest[row]) - bits, half, kept_bits)
+        else:
+            for row in range(rows):
+                value[row], exponent[row] = rounded(total[row], np.int64(largest[row]) - bits, half, kept_bits)
+        if mode == LATE_HALVES:
+            for row in range(rows):
+                value[row], exponent[row] = add(before[row], before_exponent[row], value[row], exponent[row], half)
+    if mode != EARLY:
+        for row in range(rows):
+            c_significand, c_exponent = split(codes[first + row * stride], half)
+            value[row], exponent[row] = add(c_significand, c_exponent, value[row], exponent[row], half)
+    codes, first = d
+    for row in range(rows):
+        codes[first + row * stride] = join(value[row], exponent[row], half)
 
 
 @inlined
-def _special(
-    a_significand: Any, a_exponent: Any, a: Any, b_significand: Any, b_exponent: Any, b: Any, group: Any
-) -> int:
-    """Which infinities and NaN the products of a group are; 0 · ∞ is NaN."""
+def _largest(a: Any, b: Any, start: Any, group: Any, exponent: Any, least: Any, largest: Any) -> Any:
+    """The largest exponent of a group and of what was summed before, for each row; whether one is not finite."""
+    (_, a_exponent), (_, b_exponent, column) = a, b
+    rows = np.uint64(len(largest))
+    for row in range(rows):
+        largest[row] = max(exponent[row], least)
+    for k in range(start, start + group):
+        other = b_exponent[column + k]
+        for row in range(rows):
+            largest[row] = _max(largest[row], _add(a_exponent[k * rows + row], other))
+    top = np.int32(0)
+    for row in range(rows):
+        top = _max(top, largest[row])
+    return top > SPECIAL
+
+
+@inlined
+def _add_products(a: Any, b: Any, start: Any, group: Any, left: Any, largest: Any, part: Any, total: Any) -> None:
+    """Adds the cut products in units of 2^(largest - fraction bits): shifted left into place, then right by magnitude.
+
+    A cut product is below 2^27, so `_PART` of them fit into 32 bits.
+    """
+    (a_significand, a_exponent), (b_significand, b_exponent, column) = a, b
+    rows, places_left = np.uint64(len(largest)), np.int32(left)
+    for first in range(start, start + group, _PART):
+        for row in range(rows):
+            part[row] = 0
+        for k in range(first, min(first + _PART, start + group)):
+            significand, other = b_significand[column + k], b_exponent[column + k]
+            for row in range(rows):
+                product = _multiply(a_significand[k * rows + row], significand)
+                places = _min(_subtract(largest[row], _add(a_exponent[k * rows + row], other)), np.int32(31))
+                sign = _shift_signed(product, np.int32(31))
+                magnitude = _shift_left(_subtract(_xor(product, sign), sign), places_left)
+                cut = _shift_right(magnitude, places)
+                part[row] = _add(part[row], _subtract(_xor(cut, sign), sign))
+        for row in range(rows):
+            total[row] += part[row]
+
+
+@inlined
+def _special(a: Any, b: Any, start: Any, group: Any, row: Any, rows: Any) -> int:
+    """Which infinities and NaN the products of a row's group are; 0 · ∞ is NaN."""
+    (a_significand, a_exponent), (b_significand, b_exponent, column) = a, b
     parts = 0
-    for k in range(group):
-        larger = max(a_exponent[a + k], b_exponent[b + k])
-        product = a_significand[a + k] * b_significand[b + k]
+    for k in range(start, start + group):
+        larger = np.int64(_max(a_exponent[k * rows + row], b_exponent[column + k]))
+        product = np.int64(_multiply(a_significand[k * rows + row], b_significand[column + k]))
         if larger >= INFINITE:
             parts |= what(product, NAN if product == 0 else larger)
     return parts
