@@ -97,8 +97,14 @@ def aligned(significand: int, exponent: int, largest: int, left: int) -> int:
 @inlined
 def split(code: int, half: bool) -> tuple[int, int]:
     """The value of a code."""
-    mantissa_bits, bias, infinity = (10, 15, _INFINITY_16) if half else (23, 127, _INFINITY_32)
-    sign = _SIGN_16 if half else _SIGN_32
+    return split_ieee(code, 10, 5) if half else split_ieee(code, 23, 8)
+
+
+@inlined
+def split_ieee(code: int, mantissa_bits: int, exponent_bits: int) -> tuple[int, int]:
+    """The value of a code of a format with infinities and NaN as IEEE 754 has them."""
+    sign = 1 << (mantissa_bits + exponent_bits)
+    infinity = sign - (1 << mantissa_bits)
     magnitude = code & (sign - 1)
     negative = code & sign != 0
     if magnitude >= infinity:
@@ -109,7 +115,7 @@ def split(code: int, half: bool) -> tuple[int, int]:
     significand = magnitude & ((1 << mantissa_bits) - 1)
     if field > 0:
         significand |= 1 << mantissa_bits
-    return (-significand if negative else significand), max(field, 1) - bias
+    return (-significand if negative else significand), max(field, 1) - ((1 << (exponent_bits - 1)) - 1)
 
 
 @inlined
