@@ -3,10 +3,10 @@
 One file, because numba's cache watches the file of a compiled function only: a helper elsewhere could change unseen.
 
 A tile's codes become significands and exponents once (`term_array`). A group then takes two passes over its products:
-the largest exponent, then the cut terms. Both go over all rows of A at once: indices are unsigned and terms 32 bits
-wide, which lets the compiler vectorise them. Sums stay below 2^53: fused, at most 32 products of magnitude below
-4 · 2^25 and C below 4 · 2^25; of the 4-bit kinds, a group's sum has at most 12 bits, two factors 8, and 27 more are
-kept.
+the largest exponent, then the cut terms, both over 16 rows of A at once, in vectors of 32 bits an element. Indices are
+unsigned, which lets the compiler vectorise the loops over rows. Sums stay below 2^53: fused, at most 32 products of
+magnitude below 4 · 2^25 and C below 4 · 2^25; of the 4-bit kinds, a group's sum has at most 12 bits, two factors 8, and
+27 more are kept.
 
 A term is a pair, signed significand and exponent. Its kind is told by the exponent, so that the largest exponent of a
 group tells whether anything in it is not finite; a product's exponent is a sum of two, hence the distances:
@@ -24,7 +24,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import types
+from llvmlite import ir
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from tileproof.oracle.numbers.compiled import compiled, inlined
@@ -45,34 +46,121 @@ _NAN_16, _INFINITY_16, _SIGN_16 = 0x7FFF, 0x7C00, 0x8000
 #: Two 24-bit significands with these, added, stay below 2^53.
 _GUARD_BITS = 27
 
-#: Cut products that are added in 32 bits.
+#: Rows that are computed at once. Arrays of terms have a multiple of them.
+VECTOR_ROWS = np.uint64(16)
+
+#: Columns that are computed at once, so that loops over what they hold are long and stay in the cache.
+_COLUMNS = np.uint64(8)
+
+#: Cut products, each below 2^27, that are added in 32 bits.
 _PART = np.uint64(8)
 
 #: What takes part in a sum that is not finite, as bits.
 POSITIVE_INFINITY, NEGATIVE_INFINITY, ANY_NAN = 1, 2, 4
 
 
-def _int32(emit: Callable[[Any, Any, Any], Any]) -> Any:
-    """An operation on two int32 that gives an int32; numba's own gives int64, which halves what a vector holds."""
-
-    def typed(context: Any, x: Any, y: Any) -> tuple[Any, Callable[..., Any]]:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return emit(builder, *arguments)
-
-        return types.int32(types.int32, types.int32), generate
-
-    return intrinsic(typed)
+_WORD = ir.IntType(32)
+_VECTOR = ir.VectorType(_WORD, int(VECTOR_ROWS))
 
 
-_add = _int32(lambda builder, x, y: builder.add(x, y))
-_subtract = _int32(lambda builder, x, y: builder.sub(x, y))
-_multiply = _int32(lambda builder, x, y: builder.mul(x, y))
-_xor = _int32(lambda builder, x, y: builder.xor(x, y))
-_shift_left = _int32(lambda builder, x, y: builder.shl(x, y))
-_shift_right = _int32(lambda builder, x, y: builder.lshr(x, y))
-_shift_signed = _int32(lambda builder, x, y: builder.ashr(x, y))
-_max = _int32(lambda builder, x, y: builder.select(builder.icmp_signed(">", x, y), x, y))
-_min = _int32(lambda builder, x, y: builder.select(builder.icmp_signed("<", x, y), x, y))
+class _Vectors:
+    """Vectors of int32 in the arrays that an intrinsic is given."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
+        self._builder = builder
+        self._arrays = [
+            context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else None
+            for kind, value in zip(signature.args, arguments, strict=True)
+        ]
+
+    def load(self, argument: int, index: Any) -> Any:
+        """The vector from an index on."""
+        return self._builder.load(self._pointer(argument, index, _VECTOR), align=4)
+
+    def store(self, value: Any, argument: int, index: Any) -> None:
+        """Writes a vector."""
+        self._builder.store(value, self._pointer(argument, index, _VECTOR), align=4)
+
+    def spread(self, argument: int, index: Any) -> Any:
+        """One element in all places."""
+        return self.fill(self._builder.load(self._pointer(argument, index, _WORD)))
+
+    def fill(self, word: Any) -> Any:
+        """A word in all places."""
+        nothing = ir.Constant(_VECTOR, ir.Undefined)
+        first = self._builder.insert_element(nothing, word, ir.Constant(_WORD, 0))
+        return self._builder.shuffle_vector(first, nothing, self.constant(0))
+
+    def constant(self, word: int) -> Any:
+        """A number in all places."""
+        return ir.Constant(_VECTOR, [word] * int(VECTOR_ROWS))
+
+    def _pointer(self, argument: int, index: Any, kind: Any) -> Any:
+        array = self._arrays[argument]
+        assert array is not None
+        return self._builder.bitcast(self._builder.gep(array.data, [index]), kind.as_pointer())
+
+
+def _emit_largest(
+    context: Any, a: Any, b: Any, a_start: Any, b_start: Any, stride: Any, count: Any, largest: Any, place: Any
+) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vectors = _Vectors(context, builder, signature, arguments)
+        _, _, a_start, b_start, stride, count, _, place = arguments
+        best = cgutils.alloca_once_value(builder, vectors.load(6, place))
+        with cgutils.for_range(builder, count, intp=count.type) as loop:
+            a_place = builder.add(a_start, builder.mul(loop.index, stride))
+            exponent = builder.add(vectors.load(0, a_place), vectors.spread(1, builder.add(b_start, loop.index)))
+            before = builder.load(best)
+            builder.store(builder.select(builder.icmp_signed(">", exponent, before), exponent, before), best)
+        vectors.store(builder.load(best), 6, place)
+
+    index = types.uint64
+    return types.void(a, b, index, index, index, index, largest, index), generate
+
+
+def _emit_products(
+    context: Any,
+    a: Any,
+    a_exponent: Any,
+    b: Any,
+    b_exponent: Any,
+    a_start: Any,
+    b_start: Any,
+    stride: Any,
+    count: Any,
+    left: Any,
+    largest: Any,
+    part: Any,
+    place: Any,
+) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vectors = _Vectors(context, builder, signature, arguments)
+        _, _, _, _, a_start, b_start, stride, count, left, _, _, place = arguments
+        largest, left, most = vectors.load(9, place), vectors.fill(left), vectors.constant(31)
+        total = cgutils.alloca_once_value(builder, vectors.constant(0))
+        with cgutils.for_range(builder, count, intp=count.type) as loop:
+            a_place = builder.add(a_start, builder.mul(loop.index, stride))
+            b_place = builder.add(b_start, loop.index)
+            product = builder.mul(vectors.load(0, a_place), vectors.spread(2, b_place))
+            below = builder.sub(largest, builder.add(vectors.load(1, a_place), vectors.spread(3, b_place)))
+            places = builder.select(builder.icmp_signed("<", below, most), below, most)
+            sign = builder.ashr(product, most)
+            magnitude = builder.shl(builder.sub(builder.xor(product, sign), sign), left)
+            cut = builder.sub(builder.xor(builder.lshr(magnitude, places), sign), sign)
+            builder.store(builder.add(builder.load(total), cut), total)
+        vectors.store(builder.load(total), 10, place)
+
+    index = types.uint64
+    arguments = (a, a_exponent, b, b_exponent, index, index, index, index, types.int32, largest, part, index)
+    return types.void(*arguments), generate
+
+
+#: `VECTOR_ROWS` rows: the largest of `largest` and of the exponents of `count` products.
+_largest_of: Any = intrinsic(_emit_largest)
+#: `VECTOR_ROWS` rows: the sum of `count` cut products in units of 2^(largest - fraction bits), each shifted left into
+#: place, then right by magnitude.
+_products_of: Any = intrinsic(_emit_products)
 
 
 @inlined
@@ -258,53 +346,48 @@ def fused_tiles(
             whether the accumulator is float16; bits that a float32 keeps; EARLY, LATE_CHAIN or LATE_HALVES.
     """
     rows, columns, depth, group, blocks = extents
-    one = np.uint64(1)
-    a_significand, a_exponent = np.empty(rows * depth, np.int32), np.empty(rows * depth, np.int32)
-    b_significand, b_exponent = np.empty(columns * depth, np.int32), np.empty(columns * depth, np.int32)
+    one, stride = np.uint64(1), padded(rows)
+    a_terms, b_terms = no_terms(stride * depth), no_terms(columns * depth)
     work = sum_work(rows)
     for tile in range(np.uint64(len(index))):
         a_tile, b_tile, c_tile = index[tile]
         if tile == 0 or a_tile != index[tile - one, 0]:
-            terms = (a_significands, a_exponents, a_factors, order, blocks)
-            _decode(a_codes, a_tile, rows, terms, one, rows, a_significand, a_exponent)
+            source = (a_codes, a_significands, a_exponents, a_factors)
+            _decode(source, a_tile, rows, order, blocks, one, stride, a_terms)
         if tile == 0 or b_tile != index[tile - one, 1]:
-            terms = (b_significands, b_exponents, b_factors, order, blocks)
-            _decode(b_codes, b_tile, columns, terms, depth, one, b_significand, b_exponent)
-        for column in range(columns):
-            fused_column(
-                (a_significand, a_exponent),
-                (b_significand, b_exponent, column * depth),
-                (c, c_tile * rows * columns + column),
-                (d, tile * rows * columns + column),
-                columns,
-                (rows, depth, group),
-                parameters,
-                work,
-            )
+            source = (b_codes, b_significands, b_exponents, b_factors)
+            _decode(source, b_tile, columns, order, blocks, depth, one, b_terms)
+        c_first, d_first = c_tile * rows * columns, tile * rows * columns
+        fused_tile(a_terms, b_terms, c, c_first, d, d_first, (rows, columns, depth, group), parameters, work)
+
+
+@inlined
+def padded(rows: Any) -> Any:
+    """Rows of an array of terms."""
+    return (rows + VECTOR_ROWS - np.uint64(1)) // VECTOR_ROWS * VECTOR_ROWS
+
+
+@inlined
+def no_terms(count: Any) -> Any:
+    """Significands and exponents of zeros."""
+    return np.zeros(count, np.int32), np.full(count, np.int32(ZERO))
 
 
 @inlined
 def _decode(
-    codes: Any,
-    tile: Any,
-    rows: Any,
-    terms: Any,
-    row_stride: Any,
-    k_stride: Any,
-    significand: Any,
-    exponent: Any,
+    source: Any, tile: Any, rows: Any, order: Any, blocks: Any, row_stride: Any, k_stride: Any, terms: Any
 ) -> None:
     """The terms of one tile, k in the given order, scale factors in the exponents, at the given strides."""
-    significands, exponents, factors, order, blocks = terms
+    (codes, significands, exponents, factors), (significand, exponent) = source, terms
     depth = np.uint64(len(order))
     for row in range(rows):
-        source, target = (tile * rows + row) * depth, row * row_stride
+        first, target = (tile * rows + row) * depth, row * row_stride
         for k in range(depth):
-            code = codes[source + order[k]]
+            code = codes[first + order[k]]
             significand[target + k * k_stride] = significands[code]
             exponent[target + k * k_stride] = exponents[code]
         for k in range(depth if blocks > 0 else np.uint64(0)):
-            factor = factors[source // depth * blocks + order[k] * blocks // depth]
+            factor = factors[first // depth * blocks + order[k] * blocks // depth]
             place = target + k * k_stride
             exponent[place] = _scaled(np.int64(exponent[place]), factor)
 
@@ -319,110 +402,144 @@ def _scaled(exponent: int, factor: int) -> int:
 
 @inlined
 def sum_work(rows: Any) -> Any:
-    """What `fused_column` computes in: accumulators, those before a half, exact sums; largest exponents, parts."""
-    wide = (np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64))
-    return (*wide, np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(rows, np.int32))
+    """What `fused_tile` computes in, for some columns: accumulators, those before a half, sums; largest, parts."""
+    size = padded(rows) * _COLUMNS
+    value, exponent = np.empty(size, np.int64), np.empty(size, np.int64)
+    before, before_exponent = np.empty(size, np.int64), np.empty(size, np.int64)
+    total, largest, part = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
+    return value, exponent, before, before_exponent, total, largest, part
 
 
 @inlined
-def fused_column(a: Any, b: Any, c: Any, d: Any, stride: Any, extents: Any, parameters: Any, work: Any) -> None:
-    """One column of D.
+def fused_tile(
+    a: Any, b: Any, c: Any, c_first: Any, d: Any, d_first: Any, extents: Any, parameters: Any, work: Any
+) -> None:
+    """One tile of D.
 
     Args:
-        a: significands and exponents of A, int32 [depth, rows], flat.
-        b: significands and exponents of B's rows, int32, and where the column's `depth` of them start.
-        c: codes, and where the column's first stands.
-        d: codes, and where the column's first stands.
-        stride: from one row of C and D to the next.
-        extents: rows, depth, group.
+        a: significands and exponents of A, int32 [depth, padded rows], flat.
+        b: significands and exponents of B, int32 [columns, depth], flat.
+        c: codes, [rows, columns] from `c_first` on.
+        c_first: where the tile starts in c.
+        d: codes, [rows, columns] from `d_first` on; it may be c.
+        d_first: where the tile starts in d.
+        extents: rows, columns, depth, group.
         parameters: as of `fused_tiles`.
         work: of `sum_work`.
     """
-    (rows, depth, group), (left, bits, least, to_float16, kept_bits, mode) = extents, parameters
-    half = to_float16 != 0
+    (rows, columns, depth, group), (left, bits, least, to_float16, kept_bits, mode) = extents, parameters
+    half, late = to_float16 != 0, mode != EARLY
     value, exponent, before, before_exponent, total, largest, part = work
-    codes, first = c
-    for row in range(rows):
-        value[row], exponent[row] = split(codes[first + row * stride], half) if mode == EARLY else (0, ZERO)
-    for k in range(np.uint64(0), depth, group):
-        if mode == LATE_HALVES:
+    for first in range(np.uint64(0), columns, _COLUMNS):
+        count = min(_COLUMNS, columns - first)
+        size = count * padded(rows)
+        value[:size] = 0
+        exponent[:size] = ZERO
+        if not late:
+            _start(c, c_first + first, rows, columns, count, half, value, exponent)
+        for k in range(np.uint64(0), depth, group):
+            if mode == LATE_HALVES:
+                for i in range(size):
+                    before[i], before_exponent[i], value[i], exponent[i] = value[i], exponent[i], 0, ZERO
+            for i in range(size):
+                largest[i] = max(exponent[i], least)
+            finite = _find_largest(a, b, first, count, k, depth, group, largest)
+            for i in range(size):
+                total[i] = aligned(value[i], exponent[i], np.int64(largest[i]), bits - (10 if half else 23))
+            _add_products(a, b, first, count, k, depth, group, left, largest, part, total)
+            if not finite:
+                _specials(a, b, first, count, k, depth, group, largest, value, exponent)
+            for i in range(size):
+                result, result_exponent = rounded(total[i], np.int64(largest[i]) - bits, half, kept_bits)
+                is_special = largest[i] > SPECIAL
+                value[i] = value[i] if is_special else result
+                exponent[i] = exponent[i] if is_special else result_exponent
+            if mode == LATE_HALVES:
+                for i in range(size):
+                    value[i], exponent[i] = add(before[i], before_exponent[i], value[i], exponent[i], half)
+        if late:
+            before[:size] = 0
+            before_exponent[:size] = ZERO
+            _start(c, c_first + first, rows, columns, count, half, before, before_exponent)
+            for i in range(size):
+                value[i], exponent[i] = add(before[i], before_exponent[i], value[i], exponent[i], half)
+        for column in range(count):
             for row in range(rows):
-                before[row], before_exponent[row], value[row], exponent[row] = value[row], exponent[row], 0, ZERO
-        special_rows = _largest(a, b, k, group, exponent, least, largest)
-        for row in range(rows):
-            total[row] = aligned(value[row], exponent[row], np.int64(largest[row]), bits - (10 if half else 23))
-        _add_products(a, b, k, group, left, largest, part, total)
-        if special_rows:
-            for row in range(rows):
-                if largest[row] > SPECIAL:
-                    parts = _special(a, b, k, group, row, rows) | what(value[row], exponent[row])
-                    value[row], exponent[row] = special(parts)
-                else:
-                    value[row], exponent[row] = rounded(total[row], np.int64(largest[row]) - bits, half, kept_bits)
-        else:
-            for row in range(rows):
-                value[row], exponent[row] = rounded(total[row], np.int64(largest[row]) - bits, half, kept_bits)
-        if mode == LATE_HALVES:
-            for row in range(rows):
-                value[row], exponent[row] = add(before[row], before_exponent[row], value[row], exponent[row], half)
-    if mode != EARLY:
-        for row in range(rows):
-            c_significand, c_exponent = split(codes[first + row * stride], half)
-            value[row], exponent[row] = add(c_significand, c_exponent, value[row], exponent[row], half)
-    codes, first = d
-    for row in range(rows):
-        codes[first + row * stride] = join(value[row], exponent[row], half)
+                i = column * padded(rows) + row
+                d[d_first + row * columns + first + column] = join(value[i], exponent[i], half)
 
 
 @inlined
-def _largest(a: Any, b: Any, start: Any, group: Any, exponent: Any, least: Any, largest: Any) -> Any:
-    """The largest exponent of a group and of what was summed before, for each row; whether one is not finite."""
-    (_, a_exponent), (_, b_exponent, column) = a, b
-    rows = np.uint64(len(largest))
-    for row in range(rows):
-        largest[row] = max(exponent[row], least)
-    for k in range(start, start + group):
-        other = b_exponent[column + k]
+def _start(c: Any, start: Any, rows: Any, columns: Any, count: Any, half: Any, value: Any, exponent: Any) -> None:
+    """The values of some columns of C."""
+    for column in range(count):
         for row in range(rows):
-            largest[row] = _max(largest[row], _add(a_exponent[k * rows + row], other))
+            i = column * padded(rows) + row
+            value[i], exponent[i] = split(c[start + row * columns + column], half)
+
+
+@inlined
+def _find_largest(a: Any, b: Any, first: Any, count: Any, k: Any, depth: Any, group: Any, largest: Any) -> Any:
+    """The largest exponents of a group and of `largest`; whether all are finite."""
+    rows = np.uint64(len(a[1])) // depth
+    for column in range(count):
+        start = (first + column) * depth + k
+        for row in range(np.uint64(0), rows, VECTOR_ROWS):
+            _largest_of(a[1], b[1], k * rows + row, start, rows, group, largest, column * rows + row)
     top = np.int32(0)
-    for row in range(rows):
-        top = _max(top, largest[row])
-    return top > SPECIAL
+    for i in range(count * rows):
+        top = max(top, largest[i])
+    return top <= SPECIAL
 
 
 @inlined
-def _add_products(a: Any, b: Any, start: Any, group: Any, left: Any, largest: Any, part: Any, total: Any) -> None:
-    """Adds the cut products in units of 2^(largest - fraction bits): shifted left into place, then right by magnitude.
-
-    A cut product is below 2^27, so `_PART` of them fit into 32 bits.
-    """
-    (a_significand, a_exponent), (b_significand, b_exponent, column) = a, b
-    rows, places_left = np.uint64(len(largest)), np.int32(left)
-    for first in range(start, start + group, _PART):
-        for row in range(rows):
-            part[row] = 0
-        for k in range(first, min(first + _PART, start + group)):
-            significand, other = b_significand[column + k], b_exponent[column + k]
-            for row in range(rows):
-                product = _multiply(a_significand[k * rows + row], significand)
-                places = _min(_subtract(largest[row], _add(a_exponent[k * rows + row], other)), np.int32(31))
-                sign = _shift_signed(product, np.int32(31))
-                magnitude = _shift_left(_subtract(_xor(product, sign), sign), places_left)
-                cut = _shift_right(magnitude, places)
-                part[row] = _add(part[row], _subtract(_xor(cut, sign), sign))
-        for row in range(rows):
-            total[row] += part[row]
+def _add_products(
+    a: Any,
+    b: Any,
+    first: Any,
+    count: Any,
+    k: Any,
+    depth: Any,
+    group: Any,
+    left: Any,
+    largest: Any,
+    part: Any,
+    total: Any,
+) -> None:
+    """Adds the cut products of a group."""
+    rows = np.uint64(len(a[1])) // depth
+    for begin in range(k, k + group, _PART):
+        many = min(_PART, k + group - begin)
+        for column in range(count):
+            start = (first + column) * depth + begin
+            for row in range(np.uint64(0), rows, VECTOR_ROWS):
+                at, place = begin * rows + row, column * rows + row
+                _products_of(a[0], a[1], b[0], b[1], at, start, rows, many, np.int32(left), largest, part, place)
+        for i in range(count * rows):
+            total[i] += part[i]
 
 
 @inlined
-def _special(a: Any, b: Any, start: Any, group: Any, row: Any, rows: Any) -> int:
+def _specials(
+    a: Any, b: Any, first: Any, count: Any, k: Any, depth: Any, group: Any, largest: Any, value: Any, exponent: Any
+) -> None:
+    """The values of sums in which something is not finite."""
+    rows = np.uint64(len(a[1])) // depth
+    for i in range(count * rows):
+        if largest[i] > SPECIAL:
+            start = (first + i // rows) * depth + k
+            parts = _special(a, b, start, k, group, i % rows, rows)
+            value[i], exponent[i] = special(parts | what(value[i], exponent[i]))
+
+
+@inlined
+def _special(a: Any, b: Any, b_start: Any, k: Any, group: Any, row: Any, rows: Any) -> int:
     """Which infinities and NaN the products of a row's group are; 0 · ∞ is NaN."""
-    (a_significand, a_exponent), (b_significand, b_exponent, column) = a, b
     parts = 0
-    for k in range(start, start + group):
-        larger = np.int64(_max(a_exponent[k * rows + row], b_exponent[column + k]))
-        product = np.int64(_multiply(a_significand[k * rows + row], b_significand[column + k]))
+    for i in range(group):
+        place, other = (k + i) * rows + row, b_start + i
+        larger = max(np.int64(a[1][place]), np.int64(b[1][other]))
+        product = np.int64(a[0][place]) * np.int64(b[0][other])
         if larger >= INFINITE:
             parts |= what(product, NAN if product == 0 else larger)
     return parts

@@ -61,9 +61,7 @@ def _memory(spaces: Any, lanes: Any) -> Any:
 
 
 @inlined
-def _product(
-    record: Any, sources: Any, results: Any, values: Any, runs: Any, memory: Any, counters: Any
-) -> int:
+def _product(record: Any, sources: Any, results: Any, values: Any, runs: Any, memory: Any, counters: Any) -> int:
     count = 0
     for operand in (A, B):
         if record[record[operand] + IN_MEMORY]:
@@ -90,7 +88,7 @@ def _transfer(
         matrix_transfer.load(record, results, values, runs, memory, places)
         counters[layout.SHARED_READ] += count * _ROW_BYTES
         return DONE
-    if matrix_transfer.overlaps(places):
+    if matrix_transfer.overlaps(memory, places):
         return BACK
     matrix_transfer.store(record, sources, values, runs, memory, places)
     counters[layout.SHARED_WRITTEN] += count * _ROW_BYTES

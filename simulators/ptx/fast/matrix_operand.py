@@ -23,21 +23,23 @@ from tileproof.simulators.ptx.fast.matrix_layout import (
     TILE_ROWS,
 )
 
-_LINE_BYTES, _CHUNK_BYTES, _CODES = 128, 16, 256
+_LINE_BYTES, _CHUNK_BYTES = 128, 16
+#: Codes of a table.
+_CODES = np.uint64(256)
 
 
 @inlined
 def register_terms(record: Any, at: Any, slots: Any, values: Any, first: Any, lanes: Any, terms: Any) -> None:
     """The terms of an operand in registers of `lanes` lanes from `first` on."""
     elements, bits = record[at + ELEMENTS], record[at + ELEMENT_BITS]
+    place = np.uint64(record[at + MAP])
     for register in range(record[at + REGISTERS]):
-        slot = slots[register, 0]
-        place = record[at + MAP] + register * lanes * elements
-        for lane in range(first, first + lanes):
-            word = np.int64(values[slot, lane])
+        row = values[slots[register, 0]]
+        for lane in range(np.uint64(first), np.uint64(first + lanes)):
+            word = np.int64(row[lane])
             for element in range(elements):
-                put_term(record, at, word >> (element * bits), record[place], terms)
-                place += 1
+                put_term(record, at, word >> (element * bits), np.uint64(record[place]), terms)
+                place += np.uint64(1)
 
 
 @inlined
@@ -45,9 +47,9 @@ def put_term(record: Any, at: Any, code: Any, place: Any, terms: Any) -> None:
     """The term of one element, of which `code` has the lowest bits."""
     significand, exponent = terms
     code = ((code >> record[at + SHIFT]) & record[at + CODE_MASK]) ^ record[at + FLIP]
-    table = record[at + TABLE]
-    if table:
-        significand[place], exponent[place] = record[table + code], record[table + _CODES + code]
+    if record[at + TABLE]:
+        found = np.uint64(record[at + TABLE] + code)
+        significand[place], exponent[place] = record[found], record[found + _CODES]
     else:
         significand[place], exponent[place] = split_ieee(code, record[at + MANTISSA_BITS], record[at + EXPONENT_BITS])
 
@@ -96,11 +98,11 @@ def chunk_terms(record: Any, at: Any, halves: Any, chunk: Any, terms: Any) -> No
     else:
         row, k = chunk // 2, chunk % 2 * 2 * elements
         step = record[at + K_STRIDE]
-    place = row * record[at + ROW_STRIDE] + k * record[at + K_STRIDE]
+    place = np.uint64(row * record[at + ROW_STRIDE] + k * record[at + K_STRIDE])
     for word in halves:
         for element in range(elements):
             put_term(record, at, word >> (element * bits), place, terms)
-            place += step
+            place += np.uint64(step)
 
 
 @inlined

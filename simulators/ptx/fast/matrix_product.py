@@ -10,11 +10,10 @@ import numpy as np
 
 from tileproof.oracle.numbers.compiled import compiled, inlined
 from tileproof.oracle.units.fma_chain_array import fused_multiply_add
-from tileproof.oracle.units.unit_kernels import fused_column, sum_work
+from tileproof.oracle.units.unit_kernels import fused_tile, no_terms, padded, sum_work
 from tileproof.simulators.ptx.fast.matrix_layout import (
     COLUMNS,
     DEPTH,
-    DOUBLE,
     FUSED,
     GROUP,
     HAS_SCALE,
@@ -82,10 +81,10 @@ def check(record: Any, sources: Any, values: Any, runs: Any, memory: Any, places
 
 @inlined
 def _uniform(values: Any, slot: Any, first: Any, lanes: Any) -> bool:
+    equal = True
     for lane in range(first + 1, first + lanes):
-        if values[slot, lane] != values[slot, first]:
-            return False
-    return True
+        equal &= values[slot, lane] == values[slot, first]
+    return equal
 
 
 @inlined
@@ -121,8 +120,7 @@ def multiply(record: Any, sources: Any, results: Any, values: Any, runs: Any, me
     """
     lanes, group = record[LANES], 0
     rows, columns, depth = np.uint64(record[ROWS]), np.uint64(record[COLUMNS]), np.uint64(record[DEPTH])
-    a = (np.empty(rows * depth, np.int32), np.empty(rows * depth, np.int32))
-    b = (np.empty(columns * depth, np.int32), np.empty(columns * depth, np.int32))
+    a, b = no_terms(padded(rows) * depth), no_terms(columns * depth)
     codes, work = np.empty(rows * columns, np.int64), sum_work(rows)
     for run in range(len(runs)):
         for first in range(runs[run, 0], runs[run, 1], lanes):
@@ -169,30 +167,20 @@ def _terms(
 def _sum(record: Any, a: Any, b: Any, codes: Any, work: Any) -> None:
     """D in place of C: codes [rows, columns], flat."""
     rows, columns, depth = np.uint64(record[ROWS]), np.uint64(record[COLUMNS]), np.uint64(record[DEPTH])
-    (a_significand, a_exponent), (b_significand, b_exponent) = a, b
     if record[UNIT] == FUSED:
         at = PARAMETERS
         parameters = (record[at], record[at + 1], record[at + 2], record[at + 3], record[at + 4], record[at + 5])
-        for column in range(columns):
-            fused_column(
-                (a_significand, a_exponent),
-                (b_significand, b_exponent, column * depth),
-                (codes, column),
-                (codes, column),
-                columns,
-                (rows, depth, np.uint64(record[GROUP])),
-                parameters,
-                work,
-            )
+        extents, first = (rows, columns, depth, np.uint64(record[GROUP])), np.uint64(0)
+        fused_tile(a, b, codes, first, codes, first, extents, parameters, work)
         return
-    total = work[0]
+    total, stride = work[0], padded(rows)
     for column in range(columns):
         for row in range(rows):
             total[row] = np.int64(np.int32(codes[row * columns + column]))
         for k in range(depth):
-            factor = np.int64(b_significand[column * depth + k])
+            factor = np.int64(b[0][column * depth + k])
             for row in range(rows):
-                total[row] += a_significand[k * rows + row] * factor
+                total[row] += a[0][k * stride + row] * factor
         for row in range(rows):
             result = total[row]
             if record[PARAMETERS]:
@@ -204,7 +192,8 @@ def _sum(record: Any, a: Any, b: Any, codes: Any, work: Any) -> None:
 def multiply_doubles(record: Any, sources: Any, results: Any, values: Any, runs: Any) -> None:
     """The products of `mma` with doubles, of all warps."""
     rows, columns, depth = record[ROWS], record[COLUMNS], record[DEPTH]
-    a, b, c = np.empty(rows * depth), np.empty(columns * depth), np.empty(rows * columns)
+    stride = np.int64(padded(np.uint64(rows)))
+    a, b, c = np.empty(stride * depth), np.empty(columns * depth), np.empty(rows * columns)
     for run in range(len(runs)):
         for first in range(runs[run, 0], runs[run, 1], record[LANES]):
             slot = 0
@@ -220,7 +209,7 @@ def multiply_doubles(record: Any, sources: Any, results: Any, values: Any, runs:
                 for column in range(columns):
                     total = c[row * columns + column]
                     for k in range(depth):
-                        total = fused_multiply_add(a[k * rows + row], b[column * depth + k], total)
+                        total = fused_multiply_add(a[k * stride + row], b[column * depth + k], total)
                     c[row * columns + column] = total
             at = record[C]
             for register in range(record[at + REGISTERS]):

@@ -16,6 +16,7 @@ from tileproof.oracle.units.instruction import Instruction
 from tileproof.oracle.units.operand import OperandType
 from tileproof.oracle.units.term_array import TermTable, term_table, unpacked_term_table
 from tileproof.oracle.units.unit import FmaChain, FusedSum, IntegerSum, LateSum, Unit
+from tileproof.oracle.units.unit_kernels import VECTOR_ROWS
 from tileproof.simulators.ptx.fast.matrix_layout import (
     DOUBLE,
     FUSED,
@@ -144,10 +145,11 @@ def _product_record(form: _Form) -> Words | None:
         case _:
             return None
     array = _Array(HEADER_WORDS)
+    padded = -(-m // int(VECTOR_ROWS)) * int(VECTOR_ROWS)
     records = [
         array.add(_operand(array, source, operand, table, rows, strides, order, flips))
         for source, operand, table, rows, strides, flips in zip(
-            (form.a, form.b), operands, tables, (m, n), ((1, m), (k, 1)), numbers, strict=True
+            (form.a, form.b), operands, tables, (m, n), ((1, padded), (k, 1)), numbers, strict=True
         )
     ]
     records.append(array.add(_operand(array, form.c, None, None, m, (n, 1), np.arange(n), False)))

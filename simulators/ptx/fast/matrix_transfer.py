@@ -43,9 +43,7 @@ def locate(
                 if relative < 0 or relative + _ROW_BYTES > nbytes:
                     return False
                 place = (relative + starts[lane]) >> 3
-                if reads and len(written) and (
-                    written[place] != _ALL_DEFINED or written[place + 1] != _ALL_DEFINED
-                ):
+                if reads and len(written) and (written[place] != _ALL_DEFINED or written[place + 1] != _ALL_DEFINED):
                     return False
                 places[filled] = place
                 filled += 1
@@ -103,18 +101,18 @@ def transpose(record: Any, sources: Any, results: Any, values: Any, runs: Any) -
 
 
 @compiled
-def overlaps(places: Any) -> bool:
-    """Whether two of the rows that a step stores lie at one place."""
-    ascending = True
-    for row in range(1, len(places)):
-        ascending &= places[row] > places[row - 1]
-    if ascending:
-        return False
-    ordered = np.sort(places)
-    for row in range(1, len(ordered)):
-        if ordered[row] == ordered[row - 1]:
-            return True
-    return False
+def overlaps(memory: Any, places: Any) -> bool:
+    """Whether two of the rows that a step stores lie at one place: each leaves its number there, and finds it again."""
+    words, saved, found = memory[0], np.empty(len(places), np.uint64), False
+    for row in range(len(places)):
+        saved[row] = words[places[row]]
+    for row in range(len(places)):
+        words[places[row]] = row
+    for row in range(len(places)):
+        found |= words[places[row]] != row
+    for row in range(len(places)):
+        words[places[row]] = saved[row]
+    return found
 
 
 @compiled
