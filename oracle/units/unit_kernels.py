@@ -61,6 +61,7 @@ POSITIVE_INFINITY, NEGATIVE_INFINITY, ANY_NAN = 1, 2, 4
 
 _WORD = ir.IntType(32)
 _VECTOR = ir.VectorType(_WORD, int(VECTOR_ROWS))
+_build: Any = cgutils
 
 
 class _Vectors:
@@ -107,8 +108,8 @@ def _emit_largest(
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         vectors = _Vectors(context, builder, signature, arguments)
         _, _, a_start, b_start, stride, count, _, place = arguments
-        best = cgutils.alloca_once_value(builder, vectors.load(6, place))
-        with cgutils.for_range(builder, count, intp=count.type) as loop:
+        best = _build.alloca_once_value(builder, vectors.load(6, place))
+        with _build.for_range(builder, count, intp=count.type) as loop:
             a_place = builder.add(a_start, builder.mul(loop.index, stride))
             exponent = builder.add(vectors.load(0, a_place), vectors.spread(1, builder.add(b_start, loop.index)))
             before = builder.load(best)
@@ -138,8 +139,8 @@ def _emit_products(
         vectors = _Vectors(context, builder, signature, arguments)
         _, _, _, _, a_start, b_start, stride, count, left, _, _, place = arguments
         largest, left, most = vectors.load(9, place), vectors.fill(left), vectors.constant(31)
-        total = cgutils.alloca_once_value(builder, vectors.constant(0))
-        with cgutils.for_range(builder, count, intp=count.type) as loop:
+        total = _build.alloca_once_value(builder, vectors.constant(0))
+        with _build.for_range(builder, count, intp=count.type) as loop:
             a_place = builder.add(a_start, builder.mul(loop.index, stride))
             b_place = builder.add(b_start, loop.index)
             product = builder.mul(vectors.load(0, a_place), vectors.spread(2, b_place))
@@ -389,7 +390,7 @@ def _decode(
         for k in range(depth if blocks > 0 else np.uint64(0)):
             factor = factors[first // depth * blocks + order[k] * blocks // depth]
             place = target + k * k_stride
-            exponent[place] = _scaled(np.int64(exponent[place]), factor)
+            exponent[place] = _scaled(int(exponent[place]), factor)
 
 
 @inlined
@@ -445,12 +446,12 @@ def fused_tile(
                 largest[i] = max(exponent[i], least)
             finite = _find_largest(a, b, first, count, k, depth, group, largest)
             for i in range(size):
-                total[i] = aligned(value[i], exponent[i], np.int64(largest[i]), bits - (10 if half else 23))
+                total[i] = aligned(value[i], exponent[i], int(largest[i]), bits - (10 if half else 23))
             _add_products(a, b, first, count, k, depth, group, left, largest, part, total)
             if not finite:
                 _specials(a, b, first, count, k, depth, group, largest, value, exponent)
             for i in range(size):
-                result, result_exponent = rounded(total[i], np.int64(largest[i]) - bits, half, kept_bits)
+                result, result_exponent = rounded(total[i], int(largest[i]) - bits, half, kept_bits)
                 is_special = largest[i] > SPECIAL
                 value[i] = value[i] if is_special else result
                 exponent[i] = exponent[i] if is_special else result_exponent
@@ -538,8 +539,8 @@ def _special(a: Any, b: Any, b_start: Any, k: Any, group: Any, row: Any, rows: A
     parts = 0
     for i in range(group):
         place, other = (k + i) * rows + row, b_start + i
-        larger = max(np.int64(a[1][place]), np.int64(b[1][other]))
-        product = np.int64(a[0][place]) * np.int64(b[0][other])
+        larger = int(max(a[1][place], b[1][other]))
+        product = int(a[0][place]) * int(b[0][other])
         if larger >= INFINITE:
             parts |= what(product, NAN if product == 0 else larger)
     return parts

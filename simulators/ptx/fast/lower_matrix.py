@@ -39,9 +39,7 @@ def lower_matrix(step: Step, arch: str) -> MatrixRow | None:
             return _transfer(step)
         case Kind.MATRIX_TRANSPOSE:
             sources, masks = step.sources[:1], (_WORD,)
-            return MatrixRow(
-                matrix.MATRIX_TRANSPOSE, sources, masks, step.destinations, _constants(transpose_record())
-            )
+            return MatrixRow(matrix.MATRIX_TRANSPOSE, sources, masks, step.destinations, _constants(transpose_record()))
         case Kind.MMA | Kind.WGMMA:
             assert step.product is not None
             return _product(step, step.product, arch)
