@@ -71,6 +71,7 @@ class Wave:
         asynchronous: mbarriers and copies in flight.
         acquaintance: who may touch a peer's shared memory.
         block_barriers: who has come to the named barriers.
+        warp_barrier_mask: for every lane that waits at a `bar.warp.sync`, the members that it names; else 0.
         cluster_barriers: who has come to the barriers of clusters.
         products: the registers of `wgmma`.
         register_counts: how many registers the warps have.
@@ -117,6 +118,7 @@ class Wave:
         local = Window("local", LOCAL_BASE, program.local_bytes, lanes, defined=False)
         self.acquaintance = Acquaintance(geometry)
         self.block_barriers = BlockBarriers(blocks, lanes)
+        self.warp_barrier_mask: Bits = np.zeros(lanes, np.uint64)
         self.cluster_barriers = ClusterBarriers(geometry)
         self.register_counts = RegisterCounts(program.register_limit, self.alive.size)
         self.cycles = START_CYCLES
