@@ -16,33 +16,17 @@ from tileproof.simulators.ptx.alu.scalar import SCALARS
 # What a form must have before any type is accepted: nothing, a rounding, half of a product, a comparison, a direction.
 _REQUIRED: tuple[tuple[str, ...], ...] = (
     *((), ("rn",), ("rz",), ("rna",), ("rni",), ("rzi",), ("lo",), ("eq",), ("finite",), ("clamp",), ("hi", "sat")),
-    *(("rn", "satfinite"), ("l", "wrap"), ("r", "clamp"), ("xorsign", "abs"), ("pack", "sat")),
+    *(("rn", "satfinite"), ("l", "wrap"), ("r", "clamp"), ("approx",), ("approx", "ftz"), ("full",)),
+    *(("xorsign", "abs"), ("pack", "sat")),
 )
 # In the order in which PTX writes them.
 QUALIFIERS = (
     *("eq", "ne", "lt", "le", "gt", "ge", "ls", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"),
     *("and", "or", "xor", "finite", "infinite", "number", "notanumber", "normal", "subnormal"),
-    *("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "pack", "ftz", "sat", "relu", "satfinite", "NaN"),
-    *(
-        "xorsign",
-        "abs",
-        "add",
-        "lo",
-        "hi",
-        "wide",
-        "cc",
-        "l",
-        "r",
-        "wrap",
-        "clamp",
-        "shiftamt",
-        "f4e",
-        "b4e",
-        "rc8",
-        "ecl",
-        "ecr",
-        "rc16",
-    ),
+    *("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "pack"),
+    *("approx", "full", "ftz", "sat", "relu", "satfinite", "NaN", "xorsign", "abs", "add"),
+    *("lo", "hi", "wide", "cc", "l", "r", "wrap", "clamp", "shiftamt"),
+    *("f4e", "b4e", "rc8", "ecl", "ecr", "rc16"),
 )
 _TWO_TYPES = frozenset({"cvt", "set", "slct", "dp4a", "dp2a"})
 _MIXED = tuple(("f32", narrow) for narrow in ("f16", "bf16"))

@@ -25,6 +25,7 @@ from tileproof.simulators.ptx.alu.scalar import SCALARS, Bits, Scalar
 
 Compute = Callable[[Sequence[Bits]], tuple[Bits, ...]]
 Undefined = Callable[[Sequence[Bits], Sequence[Bits]], tuple[Bits, ...]]
+Allowed = Callable[[Sequence[Bits], bool], tuple[Bits, Bits]]
 
 
 class NotModelled(Refusal):
@@ -44,6 +45,9 @@ class Operation:
             says "defined" of a bit that an undefined one can change; no undefined source bit gives no undefined result.
         assumptions: rules inside that the PTX ISA does not settle.
         requires: the targets that have it.
+        allowed: of an approximate function, source values to the smallest and the largest result that are right, in
+            the order of float values, lane by lane; `compute` gives one between. With the flag, results that are known
+            to be exact at single operands count; without it the ends grow and fall as the function does.
     """
 
     name: str
@@ -53,6 +57,7 @@ class Operation:
     undefined: Undefined
     assumptions: tuple[Assumption, ...] = ()
     requires: Requirement = ALWAYS
+    allowed: Allowed | None = None
 
     @property
     def evidence(self) -> Evidence:
@@ -66,7 +71,7 @@ _FLAG_ORDER = (
     *("eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"),
     *("equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"),
     *("and", "or", "xor", "wide", "l", "r", "shiftamt"),
-    *("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi"),
+    *("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "approx", "full"),
     *("ftz", "NaN", "xorsign", "abs", "relu", "sat", "satfinite", "cc"),
 )
 
@@ -156,9 +161,7 @@ class Opcode:
 
 Family = Callable[[Opcode], Operation]
 
-_APPROXIMATE = "its result is approximate; a later version returns a bracket of the allowed results"
 _REFUSED: Mapping[str, str] = {
-    **dict.fromkeys(("ex2", "rsqrt", "lg2", "sin", "cos", "tanh"), _APPROXIMATE),
     **dict.fromkeys(
         (f"v{name}" for name in ("add", "sub", "absdiff", "min", "max", "shl", "shr", "mad", "set")),
         "of the video instructions only those on bytes and halfwords (vadd4, vadd2, ...) are modelled",
@@ -170,6 +173,7 @@ _REFUSED: Mapping[str, str] = {
 def _families() -> tuple[Mapping[str, Family], Mapping[str, Family]]:
     # Imported at first use: the families build Operation records, so they import this module.
     from tileproof.simulators.ptx.alu import (
+        approximate,
         bitfield,
         bitmask,
         carry,
@@ -187,7 +191,7 @@ def _families() -> tuple[Mapping[str, Family], Mapping[str, Family]]:
     shared = {**compare.FAMILIES, **conversion.FAMILIES, **move.FAMILIES}
     plain = {**shared, **integer.FAMILIES, **logic.FAMILIES, **shift.FAMILIES, **bitfield.FAMILIES, **dot.FAMILIES}
     plain |= {**carry.FAMILIES, **bitmask.FAMILIES, **video.FAMILIES}
-    return plain, {**shared, **floating.FAMILIES}
+    return plain, {**shared, **floating.FAMILIES, **approximate.FAMILIES}
 
 
 @cache
