@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from async_kernels import SCHEDULES, on_all_schedules, on_few_schedules, run
+from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.findings import FindingKind
