@@ -24,6 +24,9 @@ hardware* (a recording of ours says so), or
 Rules inside that the PTX ISA leaves open, as implemented:
 
 {support.assumption_list()}
+Forms that not every target has (PTX for another target is refused), beside min and max of three f32:
+
+{support.later_list()}
 ## Memory, control and warp collectives
 
 {support.other_instructions()}
