@@ -3,8 +3,8 @@
 python tests/h200/order_table.py EVIDENCE.json                  all of it
 python tests/h200/order_table.py --child right|wrong FIRST      (used by itself, under compute-sanitizer)
 
-Of each wrong kernel: in how many of 3,000 launches a value was wrong. Of each kernel, right and wrong: which of the four
-tools report something. A kernel that may wait for ever is not launched.
+Of each wrong kernel: in how many of 3,000 launches a value was wrong. Of each kernel, right and wrong: which of the
+four tools report something. A kernel that may wait for ever is not launched.
 """
 
 import json
