@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.alu.operation import NotModelled, resolve
+from tileproof.simulators.ptx.alu.floating import three_way
+from tileproof.simulators.ptx.alu.operation import NotModelled, Opcode, Operation, resolve
 from tileproof.simulators.ptx.decoding import (
     decode_async,
     decode_cluster,
@@ -54,7 +56,7 @@ def decode_entry(module: Module, entry: Entry) -> Program:
     target = Limits.of(module.target[0])
     entry = expand(module, entry)
     variables = Variables.of(module, entry)
-    slots = Slots(entry, variables)
+    slots = Slots(entry, variables, module.target[0])
     steps = tuple(_step(slots, instruction) for instruction in entry.instructions)
     for instruction in entry.instructions:
         instruction_set.check(instruction, target)
@@ -113,7 +115,7 @@ def _body(slots: Slots, instruction: Instruction) -> Step:
     if decoder is not None:
         return decoder(slots, instruction)
     try:
-        operation = resolve(instruction.mnemonic, instruction.qualifiers)
+        operation = _operation(instruction)
     except NotModelled as error:
         raise not_modelled(instruction, error.message, error.hint) from error
     if operation is None:
@@ -121,6 +123,13 @@ def _body(slots: Slots, instruction: Instruction) -> Step:
     if operation.allowed is not None:
         raise not_modelled(instruction, "its result is approximate: a later version carries the bracket")
     return slots.arithmetic(instruction, operation, instruction.operands)
+
+
+def _operation(instruction: Instruction) -> Operation | None:
+    """min and max of floats take two or three operands; their opcode does not say."""
+    if instruction.mnemonic in ("min", "max") and len(instruction.operands) == 4:
+        return three_way(Opcode.parse(instruction.mnemonic, instruction.qualifiers))
+    return resolve(instruction.mnemonic, instruction.qualifiers)
 
 
 def _end_of(entry: Entry) -> Where:
