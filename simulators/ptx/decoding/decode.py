@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.ptx.alu.operation import NotModelled, resolve
 from tileproof.simulators.ptx.alu.floating import three_way
 from tileproof.simulators.ptx.alu.operation import NotModelled, Opcode, Operation, resolve
 from tileproof.simulators.ptx.decoding import (
