@@ -60,6 +60,7 @@ class Kind(Enum):
     EXIT = "exit"
     TRAP = "trap"
     PRINT = "print"
+    DISCARD = "discard"
     FENCE = "fence"
     MBARRIER = "mbarrier"
     COPY = "copy"
@@ -280,6 +281,7 @@ class Step:
         guard_negated: execute where the predicate is false.
         target: step index of a branch.
         operation: for ARITHMETIC, and the combining step of ATOMIC.
+        shared_operation: of ATOMIC, the combining step on shared memory where it is another one.
         access: for LOAD, STORE, ATOMIC, MATRIX_LOAD, MATRIX_STORE, WGMMA: of the last three, one row of 16 bytes.
         mode: for SHUFFLE, VOTE, MATCH, REDUCE and a reducing BARRIER.
         negated: the predicate source of VOTE or BARRIER is read inverted.
@@ -308,6 +310,7 @@ class Step:
     guard_negated: bool = False
     target: int = -1
     operation: Operation | None = None
+    shared_operation: Operation | None = None
     access: Access | None = None
     mode: CollectiveMode | None = None
     negated: bool = False
@@ -330,7 +333,8 @@ class Step:
     def access_bytes(self) -> int:
         """Bytes that one lane of a LOAD, STORE or ATOMIC touches, or one row of a matrix."""
         assert self.access is not None
-        count = {Kind.LOAD: len(self.destinations), Kind.STORE: len(self.sources) - 1}.get(self.kind, 1)
+        results = len(self.destinations)
+        count = {Kind.LOAD: results, Kind.ATOMIC: results, Kind.STORE: len(self.sources) - 1}.get(self.kind, 1)
         return self.access.size * count
 
 
