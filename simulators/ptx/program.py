@@ -66,6 +66,7 @@ class Kind(Enum):
     COPY = "copy"
     COPY_GROUP = "copy group"
     BULK = "bulk"
+    TENSOR = "tensor"
     ASYNC_STORE = "async store"
     NOTHING = "nothing"
 
@@ -298,7 +299,7 @@ class Step:
         transfer: for MATRIX_LOAD and MATRIX_STORE, who holds what.
         product: for MMA and WGMMA.
         product_order: for WGMMA_ORDER.
-        asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK and ASYNC_STORE.
+        asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK, TENSOR and ASYNC_STORE.
     """
 
     kind: Kind
