@@ -26,6 +26,7 @@ _STRONG = _SYSTEM | {"relaxed"} | _ACQUIRING | _RELEASING
 SCOPES = {"cta": Scope.CTA, "cluster": Scope.CLUSTER, "gpu": Scope.GPU, "sys": Scope.SYS}
 # Cache operators and eviction hints never change a value (PTX ISA, "Cache Operators").
 _HINTS = frozenset({"weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc"})
+_HINT_WORDS = ("L1::evict", "L1::no_allocate", "L2::evict", "L2::64B", "L2::128B", "L2::256B")
 # Operations of atom and red, and the types that they take here (PTX ISA, "atom").
 ATOMIC_TYPES = {
     "add": ("u32", "s32", "u64", "f32", "f64", "f16", "bf16", "f16x2", "bf16x2"),
@@ -108,9 +109,7 @@ def _scope(strong: bool, semantics: set[str], scopes: list[Scope]) -> Scope:
 
 
 def _is_hint(qualifier: str) -> bool:
-    return qualifier == CACHE_HINT or qualifier.startswith(
-        ("L1::evict", "L1::no_allocate", "L2::evict", "L2::64B", "L2::128B", "L2::256B")
-    )
+    return qualifier == CACHE_HINT or qualifier.startswith(_HINT_WORDS)
 
 
 def _is_atomic(instruction: Instruction, qualifier: str) -> bool:

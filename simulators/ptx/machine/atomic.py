@@ -107,14 +107,7 @@ def _outcomes(
     operation = shared or step.operation
     masks = [None if undefined is None else undefined[index::count] for index in range(count)]
     return [
-        _update(
-            operation,
-            part.piece,
-            size,
-            queue,
-            operands[index::count],
-            None if undefined is None else undefined[index::count],
-        )
+        _update(operation, part.piece, size, queue, operands[index::count], masks[index])
         for index, part in enumerate(parts)
     ]
 
@@ -202,18 +195,17 @@ class _Queue:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """Values before and after each lane's turn, and their undefined bits; positions in the order of the turns."""
+    """Values before and after each lane's turn, and their undefined bits."""
 
     old: Bits
     old_undefined: Bits
     new: Bits
     new_undefined: Bits
-    turns: Lanes
 
     @classmethod
     def of(cls, queue: _Queue) -> "_Outcome":
         old, old_undefined, new, new_undefined = np.zeros((4, queue.position.size), np.uint64)
-        return cls(old, old_undefined, new, new_undefined, queue.position)
+        return cls(old, old_undefined, new, new_undefined)
 
     @property
     def changed(self) -> bool:
