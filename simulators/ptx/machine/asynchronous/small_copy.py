@@ -108,6 +108,8 @@ class SmallCopy:
         nbytes: written by each lane.
         source_bytes: of these, read from the source; the rest is zero.
         left: lanes whose copy has not landed.
+        first_lane: the lowest of the lanes.
+        last_lane: the highest.
     """
 
     step: Step
@@ -122,9 +124,12 @@ class SmallCopy:
     words: tuple[int, ...] = ()
     phase: int = 0
     left: Mask = field(init=False)
+    first_lane: int = field(init=False)
+    last_lane: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.left = np.ones(self.lanes.size, np.bool_)
+        self.first_lane, self.last_lane = int(self.lanes[0]), int(self.lanes[-1])
 
     def hide(self) -> None:
         """See `Flight`."""
@@ -182,8 +187,7 @@ def signal(wave: Wave, step: Step, pc: int, lanes: Lanes, words: Lanes) -> None:
     for word in np.unique(words).tolist():
         here = words == word
         phase = int(wave.asynchronous.barriers.phase[word])
-        earlier = [flight for flight in wave.asynchronous.in_flight.all() if isinstance(flight, SmallCopy)]
-        flight = Signal(step, lanes[here], bounds[here], earlier, (word,), phase)
+        flight = Signal(step, lanes[here], bounds[here], _flights(wave, lanes[here]), (word,), phase)
         wave.asynchronous.in_flight.issue(wave, flight)
 
 
@@ -231,15 +235,26 @@ class Signal:
         return self.lanes
 
 
-def finish(wave: Wave, bounds: Lanes) -> None:
-    """Land every lane's copies of groups below its bound; `bounds` is indexed by lane."""
+def finish(wave: Wave, lanes: Lanes, bounds: Lanes) -> None:
+    """Land the copies of these lanes that are of groups below each lane's bound."""
+    every_bound = np.zeros(wave.geometry.lanes, np.int64)
+    every_bound[lanes] = bounds
     landed: list[SmallCopy] = []
-    for flight in wave.asynchronous.in_flight.all():
-        if isinstance(flight, SmallCopy):
-            due = flight.left & (flight.groups < bounds[flight.lanes])
-            if due.any():
-                flight.land(wave, due)
-                wave.changes += 1
+    for flight in _flights(wave, lanes):
+        due = flight.left & (flight.groups < every_bound[flight.lanes])
+        if due.any():
+            flight.land(wave, due)
+            wave.changes += 1
             if not flight.left.any():
                 landed.append(flight)
     wave.asynchronous.in_flight.forget(landed)
+
+
+def _flights(wave: Wave, lanes: Lanes) -> list[SmallCopy]:
+    """The copies in flight of which some may belong to these lanes."""
+    first, last = int(lanes[0]), int(lanes[-1])
+    return [
+        flight
+        for flight in wave.asynchronous.in_flight.all()
+        if isinstance(flight, SmallCopy) and flight.first_lane <= last and flight.last_lane >= first
+    ]
