@@ -12,6 +12,8 @@ from tileproof.simulators.ptx.alu.floating import three_way
 from tileproof.simulators.ptx.alu.operation import NotModelled, Opcode, Operation, resolve
 from tileproof.simulators.ptx.decoding import (
     decode_async,
+    decode_atomic,
+    decode_cache,
     decode_cluster,
     decode_control,
     decode_fence,
@@ -20,6 +22,7 @@ from tileproof.simulators.ptx.decoding import (
     decode_special,
     decode_warp,
     decode_wgmma,
+    refused,
 )
 from tileproof.simulators.ptx.decoding.inlining import expand
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, where
@@ -30,7 +33,10 @@ from tileproof.simulators.ptx.program import ClusterRule, Kind, Program, Step
 from tileproof.simulators.ptx.text.syntax import Entry, Instruction, Module
 
 DECODERS: Mapping[str, Callable[[Slots, Instruction], Step]] = {
+    **refused.DECODERS,
     **decode_memory.DECODERS,
+    **decode_atomic.DECODERS,
+    **decode_cache.DECODERS,
     **decode_fence.DECODERS,
     **decode_warp.DECODERS,
     **decode_control.DECODERS,
