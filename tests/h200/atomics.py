@@ -65,19 +65,14 @@ def kernel(form: Form, entry: str) -> str:
     names = {letter: [f"{letter}{n}" for n in range(form.count)] for letter in "abr"}
     vector = {k: v[0] if form.count == 1 else "{" + ", ".join(v) + "}" for k, v in names.items()}
     operands = f"{vector['a']}, {vector['b']}" if form.name == "cas" else vector["a"]
+    places = {"a": 0, "b": CELL}
     moves = {
-        letter: f"ld.global{suffix}.{register} {vector[letter]}, [%1+{offset}];"
-        if form.count == 1 or suffix
-        else " ".join(
-            f"ld.global.{register} {n}, [%1+{offset + k * _bytes(form)}];" for k, n in enumerate(names[letter])
+        letter: "".join(
+            f"ld.global.{register} {n}, [%1+{place + k * _bytes(form)}]; " for k, n in enumerate(names[letter])
         )
-        for letter, offset in (("a", 0), ("b", CELL))
+        for letter, place in places.items()
     }
-    result = (
-        f"st.global{suffix}.{register} [%2], {vector['r']};"
-        if form.count == 1 or suffix
-        else " ".join(f"st.global.{register} [%2+{k * _bytes(form)}], {n};" for k, n in enumerate(names["r"]))
-    )
+    result = "".join(f"st.global.{register} [%2+{k * _bytes(form)}], {n}; " for k, n in enumerate(names["r"]))
     shared = "shared" in form.place
     cell = "&s[threadIdx.x]" if shared else "cells + i"
     address = f'"r"((unsigned)__cvta_generic_to_shared({cell}))' if form.place == "shared" else f'"l"({cell})'
@@ -87,7 +82,7 @@ extern "C" __global__ void {entry}(uint4* cells, const uint4* operands, uint4* r
     const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;
     {"__shared__ uint4 s[256]; s[threadIdx.x] = cells[i];" if shared else ""}
     asm volatile("{{ {declared}; {moves["a"]} {moves["b"] if form.name == "cas" else ""} "
-                 "{form.opcode} {vector["r"]}, [%0], {operands}; {result} }}"
+                 "{form.opcode} {vector["r"]}, [%0], {operands}; {result}}}"
                  :: {address}, "l"(operands + 2 * i), "l"(results + i) : "memory");
     {"cells[i] = s[threadIdx.x];" if shared else ""}
 }}
