@@ -5,10 +5,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from async_kernels import SCHEDULES, on_all_schedules, on_few_schedules, run
+from async_kernels import SCHEDULES, module, on_all_schedules, on_few_schedules, run
 from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.alu.operation import NotModelled
+from tileproof.simulators.ptx.device import Device
 from tileproof.simulators.ptx.findings import FindingKind
 
 COMPLETES = "mbarrier::complete_tx::bytes"
@@ -252,6 +253,16 @@ def test_reductions_of_many_blocks_add_up(schedule: str, seed: int) -> None:
     outcome = run(body, schedule, seed, blocks=5)
     assert outcome.findings == []
     np.testing.assert_array_equal(outcome.out[:64], 25 * np.arange(64))
+
+
+@on_few_schedules
+def test_a_reduction_of_what_nothing_wrote_is_found(schedule: str, seed: int) -> None:
+    device = Device(schedule=schedule, seed=seed)
+    out = device.allocate((2048,), np.uint32)
+    body = f"""{FILL} @%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1], [%r5], 256;
+    @%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0; ret;"""
+    report = device.load_ptx(module(body, ""))["k"].launch(grid=(1, 1, 1), block=(64, 1, 1), args=(out, out))
+    assert [finding.kind for finding in report.findings] == [FindingKind.UNINITIALISED]
 
 
 def test_the_float_reduction_flushes_subnormals() -> None:

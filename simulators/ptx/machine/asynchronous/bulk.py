@@ -245,10 +245,14 @@ class BulkCopy:
         """The source is read, if it was not."""
         if self.payload is None:
             self.payload = self.source.load()
-            if self.payload.written is not None and self.target.region.space is StateSpace.GLOBAL:
-                message = f"{self.step.opcode} puts a value that nothing wrote into global memory"
-                wave.report(FindingKind.UNINITIALISED, message, self.step.where, self.issuers())
+            if not isinstance(self.target, Reduction):
+                self._check_output(wave, self.payload)
         return self.payload
+
+    def _check_output(self, wave: Wave, payload: Payload) -> None:
+        if payload.written is not None and self.target.region.space is StateSpace.GLOBAL:
+            message = f"{self.step.opcode} puts a value that nothing wrote into global memory"
+            wave.report(FindingKind.UNINITIALISED, message, self.step.where, self.issuers())
 
     def advance(self, wave: Wave) -> bool:
         """See `Flight`: the two moments of a copy of a bulk group are apart."""
@@ -256,6 +260,8 @@ class BulkCopy:
             self.read(wave)
             return False
         self.target.store(self.read(wave))
+        if isinstance(self.target, Reduction):
+            self._check_output(wave, self.target.region.load())
         if self.words:
             words = np.array(self.words)
             signals.complete_bytes(wave, self.step, self.issuers(), words, np.array([self.nbytes]))
