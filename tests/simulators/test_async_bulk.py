@@ -371,6 +371,39 @@ def test_bytes_of_the_next_phase_that_come_first_are_found_under_some_schedule()
     assert any("a phase of an mbarrier is complete while cp.async.bulk" in message for message in said), said
 
 
+# name: (thread 0's instructions, which bring 256 bytes to the tile; whether all of them are sure to be awaited)
+BYTES = {
+    "expected with the arrival": (
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256; LOAD",
+        True,
+    ),
+    "expected after the copy and before the arrival": (
+        "LOAD mbarrier.expect_tx.shared::cta.b64 [bar], 256; mbarrier.arrive.shared::cta.b64 _, [bar];",
+        True,
+    ),
+    "expected after the arrival": (
+        "LOAD mbarrier.arrive.shared::cta.b64 _, [bar]; mbarrier.expect_tx.shared::cta.b64 [bar], 256;",
+        False,
+    ),
+    "too few expected before the copy": ("mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 128; LOAD", False),
+    "too few expected after the copy": ("LOAD mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 128;", False),
+    "none expected": ("mbarrier.arrive.shared::cta.b64 _, [bar]; LOAD", True),  # the phase was complete at issue
+}
+
+
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:6])
+@pytest.mark.parametrize("name", BYTES)
+def test_a_phase_that_may_complete_without_its_bytes_is_found_whatever_lands_when(
+    name: str, schedule: str, seed: int
+) -> None:
+    parts, awaited = BYTES[name]
+    load = LOAD_OF.format("%r5", "%d0", 256, "%r6").removeprefix("@%p0 ")
+    body = f"{SETUP} @!%p0 bra J; {parts.replace('LOAD', load)} J: bar.sync 0; {WAIT} ret;"
+    message = "more bytes are on their way to it than it expects: it may complete without some of them"
+    found = any(message in finding.message for finding in run(body, schedule, seed).findings)
+    assert found != awaited
+
+
 REFUSED = {
     "ignore_oob": f"cp.async.bulk.shared::cta.global.{COMPLETES}.ignore_oob [%r5], [%d0], 16, 0, 0, [%r6];",
     "group to shared": "cp.async.bulk.shared::cluster.global.bulk_group [%r5], [%d0], 16;",
