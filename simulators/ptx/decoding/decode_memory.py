@@ -1,6 +1,6 @@
 """Decoding of `ld`, `st`, `atom` and `red`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -90,8 +90,8 @@ def _atomic_operation(instruction: Instruction, name: str, form: MemoryForm) -> 
     """The combining step; None for exchange and compare-and-swap, which do not compute."""
     if name in ("exch", "cas"):
         return None
-    if name in _WRAPPING:
-        return Operation(f"{name}.u32", ("u32",), ("u32", "u32"), _WRAPPING[name], whole(32))
+    if name in WRAPPING_OPERATIONS:
+        return WRAPPING_OPERATIONS[name]
     if form.type != "f32":
         return resolve(name, (form.type,))
     # PTX ISA, "atom": atom.add.f32 on global memory flushes subnormal inputs and results to sign-preserving zero;
@@ -112,7 +112,10 @@ def _decrement(values: Sequence[Bits]) -> tuple[Bits, ...]:
     return (np.where(wraps, values[1], values[0] - np.uint64(1)),)
 
 
-_WRAPPING: Mapping[str, Callable[[Sequence[Bits]], tuple[Bits, ...]]] = {"inc": _increment, "dec": _decrement}
+WRAPPING_OPERATIONS: Mapping[str, Operation] = {
+    name: Operation(f"{name}.u32", ("u32",), ("u32", "u32"), compute, whole(32))
+    for name, compute in (("inc", _increment), ("dec", _decrement))
+}
 
 
 def _access(form: MemoryForm, offset: int) -> Access:

@@ -6,10 +6,11 @@ from tileproof.simulators.ptx.decoding.instruction_text import not_modelled
 from tileproof.simulators.ptx.program import Scope, StateSpace
 from tileproof.simulators.ptx.text.syntax import TYPE_BYTES, Instruction
 
-_SPACES = {
+SPACES = {
     "global": StateSpace.GLOBAL,
     "shared": StateSpace.SHARED,
     "shared::cta": StateSpace.SHARED,
+    "shared::cluster": StateSpace.CLUSTER,
     "local": StateSpace.LOCAL,
     "const": StateSpace.CONST,
     "param": StateSpace.PARAM,
@@ -54,8 +55,8 @@ def memory_form(instruction: Instruction) -> MemoryForm:
     """
     space, type_, count, semantics, scopes = StateSpace.GENERIC, "", 1, set[str](), list[Scope]()
     for qualifier in instruction.qualifiers:
-        if qualifier in _SPACES:
-            space = _SPACES[qualifier]
+        if qualifier in SPACES:
+            space = SPACES[qualifier]
         elif qualifier in TYPE_BYTES and qualifier != "b128":
             type_ = qualifier
         elif qualifier in _COUNTS:
