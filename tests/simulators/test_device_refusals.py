@@ -35,7 +35,7 @@ REFUSED = {
     "matrix load that unpacks": "ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b6x16_p32 {%r1}, [%r2];",
     "sparse matrices": "wgmma.mma_async.sp.sync.aligned.m64n8k32.f16.f16.f16 {%r1, %r2}, %d1, %d2, %r3, 0, 1;",
     "wgmma without aligned": "wgmma.fence.sync;",
-    "approximate function": "ex2.approx.f32 %f1, %f2;",
+    "approximate function of another form": "ex2.approx.bf16x2 %r1, %r2;",
     "carry": "addc.u32 %r1, %r2, %r3;",
     "unknown instruction": "frobnicate.u32 %r1, %r2;",
     "unknown qualifier of a load": "ld.global.sideways.u32 %r1, [%d1];",

@@ -99,7 +99,8 @@ def _power_of_two_from_one(x: Doubles) -> Flags:
 
 def _power_of_four(x: Doubles) -> Flags:
     fraction, exponent = np.frexp(x)
-    return np.equal(fraction, 0.5) & np.equal(exponent % 2, 1)
+    power: Flags = (fraction == 0.5) & (exponent % 2 == 1)
+    return power
 
 
 def _within(relative: float = 0.0, absolute: float = 0.0) -> tuple[Allowance, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileproof.simulators.ptx.alu.operation import Operation
+from tileproof.simulators.ptx.machine import bracket
 from tileproof.simulators.ptx.machine.access import ORDERED_SPACES, check_output, scatter
 from tileproof.simulators.ptx.machine.addressing import access_of, pieces
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask, Piece
@@ -39,6 +40,8 @@ def atomic(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         if space in ORDERED_SPACES:
             kind = AccessKind.of(step, access)
             wave.order.access(kind, step, pc, lanes[positions], space, piece.backing, piece.offsets, access.size)
+        if piece.backing.brackets is not None:
+            bracket.refuse_atomic(step, piece)
         undefined = None if masks is None else [mask[positions] for mask in masks]
         outcome = _update(wave, step, piece, [value[positions] for value in values], undefined)
         if space in ORDERED_SPACES:

@@ -12,14 +12,18 @@ import numpy as np
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine import bracket_rules
-from tileproof.simulators.ptx.machine.bracket_interval import Interval, from_mask, regroup
+from tileproof.simulators.ptx.machine.bracket_interval import Interval, regroup
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Piece
-from tileproof.simulators.ptx.machine.registers import EVERY_BIT, Selection
+from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.wave import Wave
-from tileproof.simulators.ptx.program import NO_GUARD, Kind, StateSpace, Step
+from tileproof.simulators.ptx.program import Kind, StateSpace, Step
 
+Opened = tuple[int, Lanes | slice, Interval]
+"""An interval that a load found: which element of a vector, which positions of the lane vector."""
+
+_TURNS = "its bracket would depend on the order of the turns"
 _ADDRESSED = frozenset({Kind.LOAD, Kind.STORE, Kind.ATOMIC, Kind.MATRIX_LOAD, Kind.MATRIX_STORE})
-_CARRIED = frozenset({Kind.ARITHMETIC, Kind.PACK, Kind.UNPACK, Kind.MATRIX_TRANSPOSE, Kind.MMA, Kind.WGMMA})
+_CARRIED = frozenset({Kind.ARITHMETIC, Kind.PACK, Kind.UNPACK, Kind.MATRIX_TRANSPOSE, Kind.MMA, Kind.WGMMA, Kind.EXIT})
 
 
 def sources(wave: Wave, step: Step, selection: Selection, values: Sequence[Bits]) -> list[Interval | None]:
@@ -72,17 +76,18 @@ def unpack(wave: Wave, step: Step, selection: Selection, value: Bits) -> list[In
     return [bracket_rules.unpacked(held, i, bits, bits * len(step.destinations)) for i in range(len(step.destinations))]
 
 
-def check(wave: Wave, step: Step, selection: Selection) -> None:
-    """Report open values that decide what a step does: whether, where, or what a collective returns."""
-    if step.guard != NO_GUARD:
-        what = "which way a branch goes" if step.kind is Kind.BRANCH else f"whether {step.opcode} executes"
-        _report(wave, step, (step.guard,), selection, f"decides {what}; both are right, and the run goes the nominal one")
+def check_guard(wave: Wave, step: Step, selection: Selection) -> None:
+    """Report open predicates that decide whether a step executes."""
+    what = "which way a branch goes" if step.kind is Kind.BRANCH else f"whether {step.opcode} executes"
+    _report(
+        wave, step, (step.guard,), selection, f"decides {what}; both ways are legal, the run follows the nominal one"
+    )
 
 
 def check_operands(wave: Wave, step: Step, selection: Selection) -> None:
-    """The same for the operands of a step that executes."""
+    """Report open operands that decide where a step goes or what a collective does."""
     if step.kind in _ADDRESSED:
-        message = f"decides the address that {step.opcode} uses; the run uses the nominal one"
+        message = f"decides the address of {step.opcode}; the run follows the nominal one"
         _report(wave, step, step.sources[:1], selection, message)
         if step.kind is Kind.ATOMIC:
             _refuse(wave, step, step.sources[1:], selection)
@@ -92,62 +97,83 @@ def check_operands(wave: Wave, step: Step, selection: Selection) -> None:
     slots = step.sources[1:] if step.kind is Kind.SHUFFLE else step.sources
     if step.barrier is not None:
         slots += tuple(slot for slot in (step.barrier.number, step.barrier.count) if slot >= 0)
-    _report(wave, step, slots, selection, f"decides what {step.opcode} does; the run goes on with the nominal one")
+    _report(wave, step, slots, selection, f"decides what {step.opcode} does; the run follows the nominal one")
 
 
-def _open_lanes(wave: Wave, slot: int, selection: Selection) -> Lanes | None:
+def open_lanes(wave: Wave, slot: int, selection: Selection) -> Lanes | None:
+    """The lanes of a slot that are more than one value; None if there are none."""
     held = wave.registers.brackets.get(slot, selection, wave.registers.read(slot, selection))
     return None if held is None else wave.ids(selection)[held.wide]
 
 
 def _report(wave: Wave, step: Step, slots: Sequence[int], selection: Selection, message: str) -> None:
     for slot in slots:
-        lanes = _open_lanes(wave, slot, selection)
+        lanes = open_lanes(wave, slot, selection)
         if lanes is not None:
             wave.report(FindingKind.APPROXIMATE, f"an approximate value {message}", step.where, lanes)
 
 
 def _refuse(wave: Wave, step: Step, slots: Sequence[int], selection: Selection) -> None:
-    if any(_open_lanes(wave, slot, selection) is not None for slot in slots):
+    if any(open_lanes(wave, slot, selection) is not None for slot in slots):
         raise NotModelled(
             f"{step.opcode} at {step.where}: an approximate value in an atomic is not modelled",
-            hint="its bracket would depend on the order of the turns",
+            hint=_TURNS,
         )
 
 
-def refuse_memory(step: Step, piece: Piece, size: int) -> None:
-    """Refuse an access that reads open values and cannot carry them."""
-    if piece.backing.bracket(piece.offsets, size) is not None:
-        raise NotModelled(f"{step.opcode} at {step.where}: reading an approximate value by it is not modelled")
+def refuse_atomic(step: Step, piece: Piece) -> None:
+    """Refuse an atomic on memory that an approximate function left open."""
+    assert step.access is not None
+    if piece.backing.bracket(piece.offsets, step.access.size) is not None:
+        raise NotModelled(
+            f"{step.opcode} at {step.where}: an atomic on an approximate value is not modelled", hint=_TURNS
+        )
 
 
-def count_output(wave: Wave, space: StateSpace, interval: Interval, size: int) -> None:
-    """Count bytes of elements that a store to global memory leaves open."""
-    if space is StateSpace.GLOBAL:
-        nbytes = max(1, interval.grain // 8) if interval.grain <= 8 * size else size
-        differ = interval.low ^ interval.high
-        field = np.uint64((1 << (8 * nbytes)) - 1)
-        open_ = sum(int(((differ >> np.uint64(8 * at)) & field != 0).sum()) for at in range(0, size, nbytes))
-        wave.counters.global_bytes_undecided += open_ * nbytes
+def shuffled(
+    wave: Wave, step: Step, selection: Selection, value: Bits, lanes: Lanes, chosen: Lanes
+) -> list[Interval | None] | None:
+    """The interval of a shuffle's result: lane i of the group gets what lane `chosen[i]` of the wave holds."""
+    held = wave.registers.brackets.get(step.sources[0], selection, value)
+    if held is None:
+        return None
+    ends = np.zeros((2, wave.geometry.lanes), np.uint64)
+    ends[0, lanes], ends[1, lanes] = held.low, held.high
+    return [Interval(ends[0][chosen], ends[1][chosen], held.grain)]
 
 
-def products_open(wave: Wave, step: Step, selection: Selection) -> bool:
-    """Whether an operand of a matrix product is open; of `wgmma` also if anything in shared memory is."""
-    if step.kind is Kind.WGMMA and getattr(wave.spaces[StateSpace.SHARED], "brackets", None) is not None:
-        return True
-    slots = (slot for slot in dict.fromkeys(step.sources) if slot >= 0)
-    return wave.registers.brackets.live and any(_open_lanes(wave, slot, selection) is not None for slot in slots)
+def found(piece: Piece, index: int, size: int, positions: Lanes | slice) -> list[Opened]:
+    """What one element of a load found in one piece of memory."""
+    interval = piece.backing.bracket(piece.offsets + index * size, size)
+    return [] if interval is None else [(index, positions, interval)]
 
 
-def open_products(wave: Wave, step: Step, selection: Selection) -> None:
-    """After such a product every result of the group of lanes is open in all bits."""
-    for slot in step.destinations:
-        value = wave.registers.read(slot, selection)
-        every = EVERY_BIT >> np.uint64(64 - wave.program.slot_bits[slot])
-        wave.registers.brackets.set(slot, selection, from_mask(value, np.full_like(value, every)))
+def stored(wave: Wave, step: Step, selection: Selection, values: Sequence[Bits]) -> list[Interval | None] | None:
+    """The intervals of the values that a store puts into memory."""
+    assert step.access is not None
+    held, bits = wave.registers.brackets, 8 * step.access.size
+    intervals = [held.get(slot, selection, value, bits) for slot, value in zip(step.sources[1:], values, strict=True)]
+    return intervals if any(intervals) else None
 
 
-def loaded(wave: Wave, step: Step, lanes: Lanes, opened: Sequence[tuple[int, Lanes | slice, Interval]]) -> None:
+def put(wave: Wave, space: StateSpace, piece: Piece, size: int, intervals: Sequence[Interval | None]) -> None:
+    """After a store of nominal values: the intervals around them, and the count of what is open."""
+    for index, interval in enumerate(intervals):
+        if interval is None:
+            continue
+        piece.backing.set_bracket(piece.offsets + index * size, size, interval)
+        if space is StateSpace.GLOBAL:
+            wave.counters.global_bytes_undecided += _open_bytes(interval, size)
+
+
+def _open_bytes(interval: Interval, size: int) -> int:
+    """Bytes of the elements that are more than one value."""
+    nbytes = min(size, max(1, interval.grain // 8))
+    differ = (interval.low ^ interval.high).astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)[:, :size]
+    return int((differ.reshape(-1, size // nbytes, nbytes) != 0).any(axis=-1).sum()) * nbytes
+
+
+def loaded(wave: Wave, step: Step, lanes: Lanes, opened: Sequence[Opened]) -> None:
     """After a load: the intervals that it found, by destination and positions in the lane vector."""
     signs = step.sign_from or (0,) * len(step.destinations)
     for index, positions, interval in opened:

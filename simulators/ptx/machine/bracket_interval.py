@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-
 from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.alu.scalar import Bits, mask_of, pack, unpack

@@ -77,9 +77,10 @@ class BracketBytes:
         unlike = held ^ (np.uint64(grain) * _EVERY_BYTE)
         for distance in (1, 2, 4):
             unlike = unlike | unlike >> np.uint64(distance)
-        ours = ((unlike & _EVERY_BYTE) ^ _EVERY_BYTE) * np.uint64(0xFF)
-        value = data.view(np.uint64)[words] & ~ours
-        low, high = (end.view(np.uint64)[words] & ours | value for end in (self.low, self.high))
+        ours: Bits = ((unlike & _EVERY_BYTE) ^ _EVERY_BYTE) * np.uint64(0xFF)
+        value: Bits = data.view(np.uint64)[words] & ~ours
+        low: Bits = (self.low.view(np.uint64)[words] & ours) + value
+        high: Bits = (self.high.view(np.uint64)[words] & ours) + value
         return Interval(low, high, grain)
 
     def _break(self, offsets: Lanes, size: int) -> None:
@@ -111,7 +112,7 @@ def _grains(interval: Interval, size: int) -> Bits:
 def copy_bytes(
     source: "Backing", source_offsets: Lanes, destination: "Backing", destination_offsets: Lanes, size: int
 ) -> None:
-    """After a copy of `size` (1, 2, 4, 8) bytes from each aligned offset to another: the intervals go with the bytes."""
+    """After a copy of 1, 2, 4 or 8 bytes from each aligned offset to another: the intervals go with the bytes."""
     if destination.brackets is not None:
         destination.brackets.clear(destination_offsets, size)
     held = source.bracket(source_offsets, size)

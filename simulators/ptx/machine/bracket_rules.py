@@ -9,8 +9,10 @@ operation only moves keep their intervals; for all else the rules for undefined 
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.alu.ieee import BINARIES, BINARY32, Binary, decode, is_nan, magnitude
 from tileproof.simulators.ptx.alu.operation import Opcode, Operation
@@ -44,13 +46,13 @@ def rule_of(operation: Operation) -> Rule:
     opcode = Opcode.parse(mnemonic, tuple(qualifiers))
     floats = bool(opcode.types) and opcode.types[-1].is_float
     if floats and mnemonic in _PERIODIC:
-        return _Periodic(operation, opcode)
+        return Periodic(operation, opcode)
     if floats and mnemonic in _MONOTONE:
-        return _Corners(operation, opcode)
+        return Corners(operation, opcode)
     if mnemonic == "cvt" and (floats or opcode.types[0].is_float):
-        return _Corners(operation, opcode)
+        return Corners(operation, opcode)
     if mnemonic in ("setp", "set"):
-        return _Decision(operation, opcode)
+        return Decision(operation, opcode)
     if mnemonic == "selp":
         return lambda values, intervals: [_selected(SCALARS[operation.sources[0]], values, intervals)]
     if mnemonic in _MOVERS:
@@ -68,7 +70,11 @@ def _binary_of(scalar: Scalar) -> Binary | None:
     return BINARY32 if scalar.name == "tf32" else BINARIES.get(scalar.name.removesuffix("x2"))
 
 
-class _Operands:
+def _is_infinite(codes: Bits, binary: Binary) -> Flags:
+    return np.equal(magnitude(codes, binary), binary.infinity)
+
+
+class Operands:
     """The sources of an operation whose elements are floats or integers.
 
     Args:
@@ -125,10 +131,11 @@ class _Operands:
     def any(self, index: int, test: Callable[[Bits, Bits], Flags]) -> Flags:
         """Where an element of a source has ends that pass a test."""
         lanes = (unpack(end, self.scalar.lanes, self.bits) for end in self.ends[index])
-        return np.logical_or.reduce([test(low, high) for low, high in zip(*lanes, strict=True)])
+        found: Flags = np.logical_or.reduce([test(low, high) for low, high in zip(*lanes, strict=True)])
+        return found
 
 
-class _Corners:
+class Corners:
     """Operations that grow or fall with each operand; their approximate forms have a bracket at each corner."""
 
     def __init__(self, operation: Operation, opcode: Opcode) -> None:
@@ -138,14 +145,15 @@ class _Corners:
         self._result, self._source = opcode.types[0], opcode.types[-1]
         self._bits = self._result.bits // self._result.lanes
         self._binary = _binary_of(self._result)
-        self._width = width_of(operation.destinations[0])
+        self.width = width_of(operation.destinations[0])
 
     def __call__(self, values: Sequence[Bits], intervals: Intervals) -> list[Interval | None]:
-        operands = _Operands(self._operation, self._source, values, intervals)
-        single = self._at(values, single=True)
+        """The interval of the result."""
+        operands = Operands(self._operation, self._source, values, intervals)
+        single = self.at(values, single=True)
         if not operands.open:
             return [single]
-        corners = [self._at(corner, single=False) for corner in operands.corners()]
+        corners = [self.at(corner, single=False) for corner in operands.corners()]
         result = self._spanned(corners) if self._result.is_float or self._binary else self._integers(corners)
         if self._mnemonic == "abs":
             low = np.where(operands.any(0, self._crosses), np.uint64(0), result.low)
@@ -155,7 +163,8 @@ class _Corners:
         low, high = np.where(several, result.low, single.low), np.where(several, result.high, single.high)
         return [Interval(low, high, self._bits)]
 
-    def _at(self, corner: Sequence[Bits], *, single: bool) -> Interval:
+    def at(self, corner: Sequence[Bits], *, single: bool) -> Interval:
+        """The result at one corner; `single` as in `Operation.allowed`."""
         operation = self._operation
         if operation.allowed is not None:
             return Interval(*operation.allowed(corner, single), self._bits)
@@ -163,7 +172,7 @@ class _Corners:
         return Interval(result, result, self._bits)
 
     def _spanned(self, corners: Sequence[Interval]) -> Interval:
-        return hull(corners, self._width)
+        return hull(corners, self.width)
 
     def _integers(self, corners: Sequence[Interval]) -> Interval:
         codes = [corner.low for corner in corners]
@@ -175,39 +184,41 @@ class _Corners:
             low, high = of_unsigned_range(least, most, self._bits)
             ones = np.uint64(mask_of(self._bits))
             return Interval(np.where(mixed, ones, low), np.where(mixed, most, high), self._bits)
-        return Interval(
-            *of_unsigned_range(np.minimum.reduce(codes), np.maximum.reduce(codes), self._bits), self._bits
-        )
+        return Interval(*of_unsigned_range(np.minimum.reduce(codes), np.maximum.reduce(codes), self._bits), self._bits)
 
-    def _opened(self, result: Interval, operands: _Operands, corners: Sequence[Interval]) -> Interval:
+    def _opened(self, result: Interval, operands: Operands, corners: Sequence[Interval]) -> Interval:
         """The result, open in all bits where corners do not say it all."""
-        infinite = operands.touches(lambda codes, binary: magnitude(codes, binary) == binary.infinity)
-        unknown = operands.touches(is_nan) | self._singular(operands)
+        infinite = operands.touches(_is_infinite)
+        unknown = operands.touches(is_nan) | self.singular(operands)
+        count, bits = self._result.lanes, self._bits
         if self._saturates and self._binary is not None:
-            ends = np.uint64(0), pack([np.full_like(result.low, self._binary.one)] * self._result.lanes, self._bits)
+            one = pack([np.full_like(result.low, self._binary.one)] * count, bits)
             anywhere = unknown | infinite
-            return Interval(*(np.where(anywhere, e, r) for e, r in zip(ends, (result.low, result.high), strict=True)),
-                            self._bits)  # fmt: skip
-        lanes = [unpack(end, self._result.lanes, self._bits) for c in corners for end in (c.low, c.high)]
-        lows, highs = [], []
-        for index, (low, high) in enumerate(
-            zip(unpack(result.low, self._result.lanes, self._bits), unpack(result.high, self._result.lanes, self._bits),
-                strict=True)  # fmt: skip
-        ):
-            open_ = unknown
-            if self._binary is not None:
-                elements = [lane[index] for lane in lanes]
-                nan = np.logical_or.reduce([is_nan(element, self._binary) for element in elements])
-                same = np.logical_and.reduce([element == elements[0] for element in elements])
-                open_ = open_ | (nan & (~same | infinite))
-            lows.append(np.where(open_, np.uint64(mask_of(self._bits)), low))
-            highs.append(np.where(open_, np.uint64(mask_of(self._bits - 1)), high))
-        return Interval(pack(lows, self._bits), pack(highs, self._bits), self._bits)
+            low = np.where(anywhere, np.uint64(0), result.low)
+            return Interval(low, np.where(anywhere, one, result.high), bits)
+        ends = [unpack(end, count, bits) for corner in corners for end in (corner.low, corner.high)]
+        # An 8-bit float is not asked for NaN itself: where a result is NaN, others may lie between.
+        doubtful = infinite if operands.binary is not None else np.ones_like(infinite)
+        opened = [unknown | self._undecided_nan([end[lane] for end in ends], doubtful) for lane in range(count)]
+        lowest, highest = np.uint64(mask_of(bits)), np.uint64(mask_of(bits - 1))
+        lows = [np.where(o, lowest, low) for o, low in zip(opened, unpack(result.low, count, bits), strict=True)]
+        highs = [np.where(o, highest, high) for o, high in zip(opened, unpack(result.high, count, bits), strict=True)]
+        return Interval(pack(lows, bits), pack(highs, bits), bits)
+
+    def _undecided_nan(self, ends: Sequence[Bits], doubtful: Flags) -> Flags:
+        """Where a corner is NaN, unless all are the same NaN and no open operand reaches infinity."""
+        if self._binary is None:
+            return np.zeros_like(doubtful)
+        nan = np.logical_or.reduce([is_nan(end, self._binary) for end in ends])
+        same = np.logical_and.reduce([end == ends[0] for end in ends])
+        undecided: Flags = nan & (~same | doubtful)
+        return undecided
 
     def _crosses(self, low: Bits, high: Bits) -> Flags:
-        return np.not_equal((low ^ high) >> np.uint64(self._bits - 1), 0)
+        crosses: Flags = (low ^ high) >> np.uint64(self._bits - 1) != 0
+        return crosses
 
-    def _singular(self, operands: _Operands) -> Flags:
+    def singular(self, operands: Operands) -> Flags:
         """Where a result between corners may lie outside them."""
         never = np.zeros(operands.ends[0][0].shape, np.bool_)
         binary = operands.binary
@@ -234,22 +245,25 @@ class _Corners:
         return never
 
 
-class _Periodic(_Corners):
+class Periodic(Corners):
     """sin and cos, whose slope is at most 1: no farther from a corner's bracket than the operand is wide."""
 
-    def _opened(self, result: Interval, operands: _Operands, corners: Sequence[Interval]) -> Interval:
-        assert self._binary is not None and operands.binary is not None
+    def _opened(self, result: Interval, operands: Operands, corners: Sequence[Interval]) -> Interval:
+        assert self._binary is not None
+        assert operands.binary is not None
         (low, high) = operands.ends[0]
-        width = np.abs(decode(high, operands.binary) - decode(low, operands.binary))
+        with np.errstate(invalid="ignore"):  # infinite ends, whose result is NaN
+            width = np.abs(decode(high, operands.binary) - decode(low, operands.binary))
         reach = np.where(np.isfinite(width), np.minimum(width, 4.0), 4.0) * (1 + 2.0**-40)
         low_end = (decode(result.low, self._binary) - reach).astype(np.float32)
         high_end = (decode(result.high, self._binary) + reach).astype(np.float32)
         outer = np.nextafter(low_end, np.float32(-np.inf)), np.nextafter(high_end, np.float32(np.inf))
-        span = Interval(*(np.clip(end, -1, 1).view(np.uint32).astype(np.uint64) for end in outer), self._bits)
+        codes = [np.clip(end, -1, 1).view(np.uint32).astype(np.uint64) for end in outer]
+        span = Interval(codes[0], codes[1], self._bits)
         return super()._opened(span, operands, corners)
 
 
-class _Decision:
+class Decision:
     """setp and set: decided where all corners agree, and for equality where the operands cannot meet between."""
 
     def __init__(self, operation: Operation, opcode: Opcode) -> None:
@@ -258,11 +272,12 @@ class _Decision:
         self._tests_equality = bool(opcode.flags & {"eq", "ne", "equ", "neu"})
 
     def __call__(self, values: Sequence[Bits], intervals: Intervals) -> list[Interval | None]:
-        operands = _Operands(self._operation, self._scalar, values, intervals)
+        """The intervals of the results."""
+        operands = Operands(self._operation, self._scalar, values, intervals)
         corners = [self._operation.compute(corner) for corner in operands.corners()]
         unknown = operands.touches(is_nan)
         if self._tests_equality:
-            unknown |= self._may_meet(operands)
+            unknown |= self.may_meet(operands)
         results: list[Interval | None] = []
         for index, type_name in enumerate(self._operation.destinations):
             codes = [corner[index] for corner in corners]
@@ -272,16 +287,18 @@ class _Decision:
             results.append(from_mask(nominal, np.where(differ | unknown, true, np.uint64(0))))
         return results
 
-    def _may_meet(self, operands: _Operands) -> Flags:
+    def may_meet(self, operands: Operands) -> Flags:
+        """Where the first two operands, more than one value, may be equal."""
         (a_low, a_high), (b_low, b_high) = operands.ends[:2]
         several = (a_low != a_high) | (b_low != b_high)
+        values: list[NDArray[Any]] = [a_low, a_high, b_low, b_high]
         if operands.binary is not None:
-            ends = [decode(end, operands.binary) for end in (a_low, a_high, b_low, b_high)]
-            return several & ~((ends[1] < ends[2]) | (ends[3] < ends[0]))
-        if self._scalar.signed:
-            whole = [as_signed(end, operands.bits) for end in (a_low, a_high, b_low, b_high)]
-            return several & ~((whole[1] < whole[2]) | (whole[3] < whole[0]))
-        return several & ~((a_high < b_low) | (b_high < a_low))
+            values = [decode(end, operands.binary) for end in values]
+        elif self._scalar.signed:
+            values = [as_signed(end, operands.bits) for end in values]
+        apart: Flags = (values[1] < values[2]) | (values[3] < values[0])
+        meet: Flags = several & ~apart
+        return meet
 
 
 def _selected(scalar: Scalar, values: Sequence[Bits], intervals: Intervals) -> Interval | None:
@@ -373,5 +390,3 @@ def unpacked(interval: Interval, index: int, bits: int, width: int) -> Interval:
     """`mov.b32 {lo, hi}, a`: one element."""
     part = regroup(interval, bits, width) if interval.grain > bits else interval
     return part.field(np.uint64(index * bits), bits)
-
-
