@@ -16,7 +16,7 @@ from tileproof.oracle.maps.fragment_map import FragmentMap
 from tileproof.simulators.ptx.alu.operation import Operation
 from tileproof.simulators.ptx.findings import Where
 from tileproof.simulators.ptx.layout import SharedVariables
-from tileproof.simulators.ptx.matrix_form import Product
+from tileproof.simulators.ptx.matrix_form import Product, ProductOrderForm
 from tileproof.simulators.ptx.text.syntax import Parameter, Variable
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Kind(Enum):
     COPY = "copy"
     COPY_GROUP = "copy group"
     BULK = "bulk"
+    TENSOR = "tensor"
     ASYNC_STORE = "async store"
     NOTHING = "nothing"
 
@@ -295,7 +296,8 @@ class Step:
         sign_from: for each destination, the bits to sign-extend from where a signed result goes to a wider register.
         transfer: for MATRIX_LOAD and MATRIX_STORE, who holds what.
         product: for MMA and WGMMA.
-        asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK and ASYNC_STORE.
+        product_order: for WGMMA_ORDER.
+        asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK, TENSOR and ASYNC_STORE.
     """
 
     kind: Kind
@@ -322,6 +324,7 @@ class Step:
     sign_from: tuple[int, ...] = ()
     transfer: FragmentMap | None = None
     product: Product | None = None
+    product_order: ProductOrderForm | None = None
     asynchronous: "AsyncForm | None" = None
 
     @cached_property

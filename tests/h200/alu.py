@@ -159,7 +159,7 @@ def values(item: Item) -> tuple[Bits, ...]:
     """What the operation reads: each operand cut to its type, and the table of lop3."""
     cut = [bits & np.uint64(SCALARS[t].mask) for bits, t in zip(drawn(item), item.probe.sources, strict=True)]
     table = item.probe.immediate
-    return tuple(cut) if table is None else (*cut, np.full_like(cut[0], table))
+    return tuple(cut) if table is None else (*cut[:3], np.full_like(cut[0], table), *cut[3:])
 
 
 def expected(item: Item) -> Results:
@@ -167,7 +167,7 @@ def expected(item: Item) -> Results:
     results = item.form.operation.compute(values(item))
     types = item.probe.destinations
     return [
-        widen(bits, t, stored_bits(t)).astype(stored_dtype(t)) if t != "pred" else bits.astype(np.uint16)
+        widen(bits, t, stored_bits(t)).astype(stored_dtype(t)) if t not in ("pred", "carry") else bits.astype(np.uint16)
         for bits, t in zip(results, types, strict=False)  # a probe may leave the second result out
     ]
 

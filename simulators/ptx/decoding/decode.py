@@ -8,7 +8,8 @@ outside both is `NotModelled` with its PTX line and CUDA line.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tileproof.simulators.ptx.alu.operation import NotModelled, resolve
+from tileproof.simulators.ptx.alu.floating import three_way
+from tileproof.simulators.ptx.alu.operation import NotModelled, Opcode, Operation, resolve
 from tileproof.simulators.ptx.decoding import (
     decode_async,
     decode_cluster,
@@ -49,7 +50,7 @@ def decode_entry(module: Module, entry: Entry) -> Program:
     """
     entry = expand(module, entry)
     variables = Variables.of(module, entry)
-    slots = Slots(entry, variables)
+    slots = Slots(entry, variables, module.target[0])
     steps = tuple(_step(slots, instruction) for instruction in entry.instructions)
     limit = entry.directives.get("reqntid") or entry.directives.get("maxntid")
     return Program(
@@ -102,12 +103,19 @@ def _body(slots: Slots, instruction: Instruction) -> Step:
     if decoder is not None:
         return decoder(slots, instruction)
     try:
-        operation = resolve(instruction.mnemonic, instruction.qualifiers)
+        operation = _operation(instruction)
     except NotModelled as error:
         raise not_modelled(instruction, error.message, error.hint) from error
     if operation is None:
         raise not_modelled(instruction, "this instruction is not modelled")
     return slots.arithmetic(instruction, operation, instruction.operands)
+
+
+def _operation(instruction: Instruction) -> Operation | None:
+    """min and max of floats take two or three operands; their opcode does not say."""
+    if instruction.mnemonic in ("min", "max") and len(instruction.operands) == 4:
+        return three_way(Opcode.parse(instruction.mnemonic, instruction.qualifiers))
+    return resolve(instruction.mnemonic, instruction.qualifiers)
 
 
 def _end_of(entry: Entry) -> Where:

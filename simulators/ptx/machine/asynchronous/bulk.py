@@ -89,7 +89,7 @@ def _issue(
     write = _region(wave, form, lane, *target, nbytes)
     ends = [(write, word)]
     if form.blocks != NONE:
-        ends = _multicast(wave, step, form, lane, write, word)
+        ends = multicast(wave, step, form.blocks, lane, write, word)
     for region, signalled in ends:
         end: Target = region if form.operation is None else Reduction(region, form.operation, form.element_bytes)
         issue(wave, step, pc, lane, read, end, signalled, nbytes)
@@ -104,11 +104,9 @@ def _region(wave: Wave, form: BulkForm, lane: int, found: Found, offset: int, nb
     return Region(space, found.backing, offset + chosen, 1)
 
 
-def _multicast(
-    wave: Wave, step: Step, form: BulkForm, lane: int, region: Region, word: int
-) -> list[tuple[Region, int]]:
+def multicast(wave: Wave, step: Step, blocks: int, lane: int, region: Region, word: int) -> list[tuple[Region, int]]:
     """The region and mbarrier at the same place of every block of the cluster that the mask names."""
-    mask = int(wave.registers.read(form.blocks, np.array([lane]))[0])
+    mask = int(wave.registers.read(blocks, np.array([lane]))[0])
     first, count = wave.cluster_of(lane)
     beyond = [rank for rank in range(16) if mask >> rank & 1 and rank >= count]
     if beyond:
