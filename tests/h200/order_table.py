@@ -3,8 +3,8 @@
 python tests/h200/order_table.py EVIDENCE.json                  all of it
 python tests/h200/order_table.py --child right|wrong FIRST      (used by itself, under compute-sanitizer)
 
-Of each wrong kernel: in how many of 3,000 launches a value was wrong. Of each kernel, right and wrong: which of the four
-tools report something. A kernel that may wait for ever is not launched.
+Of each wrong kernel: in how many of 3,000 launches a value was wrong. Of each kernel, right and wrong: which of the
+four tools report something. A kernel that may wait for ever is not launched.
 """
 
 import json
@@ -128,8 +128,9 @@ def main() -> None:
     }
     Path(sys.argv[1]).write_text(json.dumps(evidence, indent=1) + "\n")
     shown = sum(1 for count in values.values() if count)
-    found = sum(any(row["wrong"].values()) for row in rows)
-    alarms = sum(any(row["right"].values()) for row in rows)
+    found, alarms = (
+        len({index for (_, of), said in answers.items() if of == side for index in said}) for side in SIDES[::-1]
+    )
     sys.stdout.write(
         f"{len(rows)} rows: {shown} wrong kernels show a value, tools report {found}, {alarms} right ones\n"
     )

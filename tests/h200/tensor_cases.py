@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tileproof.kernels.device import Device, Report
+from tileproof.kernels.device import EncodesTensorMaps, Report
 from tileproof.kernels.tensor_probe import MEMORY_BYTES, REDUCTIONS, TensorProbe
 from tileproof.oracle.addresses.tensor_map import TensorType
 from tileproof.simulators.ptx.machine.asynchronous.tensor_values import reduction
@@ -24,12 +24,12 @@ PAIRS = [(name, kind) for name in REDUCTIONS for kind in TYPES if reduction(name
 #: Bytes behind the tensor: a store writes whole chunks.
 SLACK = 64
 
-_F32 = (0, 1, 0x7FFFFF, 0x800000, 0x3F800000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000, 0x7F800001, 0x7FFFFFFF, 0x3F801000)
-_F32 += (0x3F801001, 0x3F803000, 0x1000, 0x3000, 0x7FF000, 0x7F7FF000, 0x7F7FEFFF, 0x33800000, 0x4B800000)
-_F16 = (0, 1, 0x3FF, 0x400, 0x3C00, 0x7BFF, 0x7C00, 0x7E00, 0x7C01, 0x7FFF, 0x1000, 0x6800, 0x0C00)
-_BF16 = (0, 1, 0x7F, 0x80, 0x3F80, 0x7F7F, 0x7F80, 0x7FC0, 0x7F81, 0x7FFF, 0x3B80, 0x4380)
-_F64 = (0, 1, (1 << 52) - 1, 1 << 52, 0x3FF << 52, (0x7FF << 52) - 1, 0x7FF << 52, (0x7FF << 52) + 1, 0xFFF << 51)
-_INTEGERS = (0, 1, 2, 3, -1, -2)
+_F32 = [0, 1, 0x7FFFFF, 0x800000, 0x3F800000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000, 0x7F800001, 0x7FFFFFFF, 0x3F801000]
+_F32 += [0x3F801001, 0x3F803000, 0x1000, 0x3000, 0x7FF000, 0x7F7FF000, 0x7F7FEFFF, 0x33800000, 0x4B800000]
+_F16 = [0, 1, 0x3FF, 0x400, 0x3C00, 0x7BFF, 0x7C00, 0x7E00, 0x7C01, 0x7FFF, 0x1000, 0x6800, 0x0C00]
+_BF16 = [0, 1, 0x7F, 0x80, 0x3F80, 0x7F7F, 0x7F80, 0x7FC0, 0x7F81, 0x7FFF, 0x3B80, 0x4380]
+_F64 = [0, 1, (1 << 52) - 1, 1 << 52, 0x3FF << 52, (0x7FF << 52) - 1, 0x7FF << 52, (0x7FF << 52) + 1, 0xFFF << 51]
+_INTEGERS = [0, 1, 2, 3, -1, -2]
 _FLOATS = {16: _F16, 32: _F32, 64: _F64}
 
 
@@ -54,7 +54,8 @@ class Copy:
     @classmethod
     def of(cls, entry: dict[str, Any]) -> "Copy":
         """From JSON, where tuples are lists."""
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()})
+        fields: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+        return cls(**fields)
 
     @property
     def type(self) -> TensorType:
@@ -98,7 +99,9 @@ def elements(kind: TensorType, nbytes: int, seed: int) -> Bytes:
     return data
 
 
-def run(device: Device, probe: TensorProbe, copy: Copy, *, zeros: bool = False) -> tuple[Bytes, bool, Report]:
+def run(
+    device: EncodesTensorMaps, probe: TensorProbe, copy: Copy, *, zeros: bool = False
+) -> tuple[Bytes, bool, Report]:
     """What a copy leaves behind, shared memory after a load and the tensor's buffer else; whether a load completed.
 
     `zeros` puts 128 zeros in the map's place.
@@ -134,13 +137,13 @@ _KINDS = ("load", "store", "reduce", "load", "multicast")
 
 
 def legal(count: int, seed: int = 20261130) -> Iterator[Copy]:
-    """The first `count` random copies of a seed: every rank, type, swizzle and reduction in turn."""
+    """The first `count` random copies of a seed: ranks, swizzles, kinds, types and reductions in turn."""
     random = Random(seed)
     for number in range(count):
         rank, swizzle = number % 5 + 1, (0, 32, 64, 128)[number // 5 % 4]
-        kind, element = _KINDS[number // 20 % len(_KINDS)], TYPES[number // 100 % len(TYPES)]
+        kind, element = _KINDS[number // 20 % len(_KINDS)], TYPES[number % len(TYPES)]
         if kind == "reduce":
-            kind, element = PAIRS[number // 100 % len(PAIRS)]
+            kind, element = PAIRS[number % len(PAIRS)]
         yield _drawn(random, kind, element, rank, swizzle, number)
 
 

@@ -32,7 +32,8 @@ _RING = """    __shared__ alignas(128) u32 s[128];
 
 
 def _ring_sum(words: Words) -> Words:
-    return words[:512].reshape(4, 128).sum(axis=0, dtype=np.uint32)[::-1].copy()
+    sums: Words = words[:512].reshape(4, 128).sum(axis=0, dtype=np.uint32)
+    return sums[::-1].copy()
 
 
 PAIRS = (

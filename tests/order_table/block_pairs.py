@@ -9,7 +9,8 @@ def _mirror(words: Words) -> Words:
 
 
 def _neighbour(words: Words) -> Words:
-    return words[np.arange(128) ^ 1]
+    swapped: Words = words[np.arange(128) ^ 1]
+    return swapped
 
 
 PAIRS = (

@@ -53,7 +53,8 @@ _LAST_BLOCK = """    __shared__ u32 last;
 
 
 def _sum_of_four(words: Words) -> Words:
-    return words[:512].reshape(4, 128).sum(axis=0, dtype=np.uint32)
+    sums: Words = words[:512].reshape(4, 128).sum(axis=0, dtype=np.uint32)
+    return sums
 
 
 # Blocks take turns in their order, as a serial split-K does.

@@ -43,9 +43,9 @@ def boxes(draw: st.DrawFn, strided: bool = True) -> Box:
 def test_a_box_is_what_a_walk_over_its_elements_finds(box: Box) -> None:
     tensor, size = box.tensor, box.tensor.data_type.nbytes
     outer = [range(0, extent, step) for extent, step in zip(tensor.box[1:], tensor.element_strides[1:], strict=True)]
-    walked = {}
-    for row, steps in enumerate(product(*reversed(outer))):
-        position = [start + step for start, step in zip(box.corner[1:], reversed(steps), strict=True)]
+    walked: dict[int, int] = {}
+    for row, walk in enumerate(product(*reversed(outer))):
+        position = [start + step for start, step in zip(box.corner[1:], reversed(walk), strict=True)]
         for column in range(tensor.box[0]):
             index = [box.corner[0] + column, *position]
             if all(0 <= i < extent for i, extent in zip(index, tensor.shape, strict=True)):

@@ -68,13 +68,14 @@ class Slots:
     def __init__(self, entry: Entry, variables: Variables, target: str) -> None:
         self.entry = entry
         self.target = target
-        self.bits = [bits_of(type_) for type_ in entry.registers.values()]
+        self.bits = [64 if type_ == "b128" else bits_of(type_) for type_ in entry.registers.values()]
         self.constants: dict[int, int] = {}
         self.specials: dict[int, str] = {}
         self.shared_symbols: dict[int, tuple[str, int]] = {}
         self.globals_used: dict[int, tuple[Variable, int]] = {}
         self._variables = variables
         self._registers = {name: slot for slot, name in enumerate(entry.registers)}
+        self._upper_halves = {n: self._new_slot(64) for n, type_ in entry.registers.items() if type_ == "b128"}
         self._constant_slots: dict[int, int] = {}
         self._special_slots: dict[str, int] = {}
         self._carry_slot = NONE
@@ -117,6 +118,21 @@ class Slots:
             raise not_modelled(instruction, f"a result of the form {type(operand).__name__}")
         self._check_width(instruction, operand.name, type_)
         return self._registers[operand.name]
+
+    def sources(self, instruction: Instruction, operand: Operand, type_: str) -> tuple[int, ...]:
+        """The slots of a source operand: two of 64 bits, the lower one first, for 128 bits."""
+        return self._halves(instruction, operand) if type_ == "b128" else (self.source(instruction, operand, type_),)
+
+    def destinations(self, instruction: Instruction, operand: Operand, type_: str) -> tuple[int, ...]:
+        """The slots of a result: two of 64 bits, the lower one first, for 128 bits."""
+        if type_ != "b128":
+            return (self.destination(instruction, operand, type_),)
+        return (SINK, SINK) if isinstance(operand, Sink) else self._halves(instruction, operand)
+
+    def _halves(self, instruction: Instruction, operand: Operand) -> tuple[int, int]:
+        if not isinstance(operand, Register) or operand.name not in self._upper_halves:
+            raise not_modelled(instruction, "128 bits need a register of type .b128")
+        return self._registers[operand.name], self._upper_halves[operand.name]
 
     def arithmetic(self, instruction: Instruction, operation: Operation, operands: Sequence[Operand]) -> Step:
         """A step that computes `operation`: destinations first, sources after them, as PTX writes them."""
@@ -218,7 +234,7 @@ class Slots:
 
     def _check_width(self, instruction: Instruction, register: str, type_: str) -> None:
         have = self.entry.registers[register]
-        if (type_ == "pred") != (have == "pred") or bits_of(have) < bits_of(type_):
+        if have == "b128" or (type_ == "pred") != (have == "pred") or bits_of(have) < bits_of(type_):
             raise not_modelled(instruction, f"register {register} of type .{have} as an operand of type .{type_}")
 
     def _new_slot(self, width: int) -> int:

@@ -124,7 +124,9 @@ def _refuse(wave: Wave, step: Step, slots: Sequence[int], selection: Selection) 
 def refuse_atomic(step: Step, piece: Piece) -> None:
     """Refuse an atomic on memory that an approximate function left open."""
     assert step.access is not None
-    if piece.backing.bracket(piece.offsets, step.access.size) is not None:
+    size = step.access.size
+    parts = (piece.offsets + start for start in range(0, step.access_bytes, size))
+    if any(piece.backing.bracket(part, size) is not None for part in parts):
         raise NotModelled(
             f"{step.opcode} at {step.where}: an atomic on an approximate value is not modelled", hint=_TURNS
         )
