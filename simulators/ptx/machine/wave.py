@@ -180,6 +180,10 @@ class Wave:
         """Lane numbers of a selection, ascending."""
         return self._every_id[selection] if isinstance(selection, slice) else selection
 
+    def positions(self, count: int) -> Lanes:
+        """The first `count` indices."""
+        return self._every_id[:count]
+
     @cached_property
     def loops(self) -> Loops:
         """The program's loops."""

@@ -266,12 +266,13 @@ class BulkCopy:
         return np.array([self.lane])
 
 
-def finish(wave: Wave, bounds: Lanes, *, reads_only: bool) -> None:
-    """Let every lane's copies of groups below its bound read their sources, or land; `bounds` is indexed by lane."""
+def finish(wave: Wave, lanes: Lanes, bounds: Lanes, *, reads_only: bool) -> None:
+    """Let the copies of these lanes of groups below each lane's bound read their sources, or land."""
+    bound = dict(zip(lanes.tolist(), bounds.tolist(), strict=True))
     due = [
         flight
         for flight in wave.asynchronous.in_flight.all()
-        if isinstance(flight, BulkCopy) and not flight.words and flight.group < bounds[flight.lane]
+        if isinstance(flight, BulkCopy) and not flight.words and flight.group < bound.get(flight.lane, 0)
     ]
     if reads_only:
         for flight in due:
