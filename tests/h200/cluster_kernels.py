@@ -57,7 +57,7 @@ def kernel(align: int, directives: str = "", *, recorded: bool = False) -> str:
     mov.u32 %n, %nctaid.x; mad.lo.u32 %block, %block, %n, %x0;
     mul.wide.u32 %d, %block, {4 * len(reads)}; add.s64 %o, %o, %d;
     mov.u32 %last, %cluster_nctarank; sub.u32 %last, %last, 1;
-    st.shared.u8 [a], 0; st.shared.u8 [b], 0; st.shared.u8 [c], 0;
+    st.shared.u8 [a], 0; st.shared.u8 [b], 0;
     {body}
     ret;
 }}
