@@ -176,7 +176,7 @@ class Device(Protocol):
         """The module's kernels by name."""
 
 
-class EncodesTensorMaps(Protocol):
+class EncodesTensorMaps(Device, Protocol):
     """A device that makes tensor maps, which kernels with tensor copies take by value."""
 
     def tensor_map(self, buffer: Addressed, **arguments: Unpack[TensorMapArguments]) -> np.void:

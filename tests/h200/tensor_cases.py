@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tileproof.kernels.device import Device, Report
+from tileproof.kernels.device import EncodesTensorMaps, Report
 from tileproof.kernels.tensor_probe import MEMORY_BYTES, REDUCTIONS, TensorProbe
 from tileproof.oracle.addresses.tensor_map import TensorType
 from tileproof.simulators.ptx.machine.asynchronous.tensor_values import reduction
@@ -99,7 +99,9 @@ def elements(kind: TensorType, nbytes: int, seed: int) -> Bytes:
     return data
 
 
-def run(device: Device, probe: TensorProbe, copy: Copy, *, zeros: bool = False) -> tuple[Bytes, bool, Report]:
+def run(
+    device: EncodesTensorMaps, probe: TensorProbe, copy: Copy, *, zeros: bool = False
+) -> tuple[Bytes, bool, Report]:
     """What a copy leaves behind, shared memory after a load and the tensor's buffer else; whether a load completed.
 
     `zeros` puts 128 zeros in the map's place.

@@ -127,8 +127,6 @@ def _body(slots: Slots, instruction: Instruction) -> Step:
     operation = _operation(instruction)
     if operation is None:
         raise not_modelled(instruction, "this instruction is not modelled")
-    if operation.allowed is not None:
-        raise not_modelled(instruction, "its result is approximate: a later version carries the bracket")
     return slots.arithmetic(instruction, operation, instruction.operands)
 
 

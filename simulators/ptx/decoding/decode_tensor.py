@@ -19,7 +19,7 @@ _RANKS = {f"{rank}d": rank for rank in range(1, 6)}
 _COMPLETES = "mbarrier::complete_tx::bytes"
 _MULTICAST = "multicast::cluster"
 _CACHE_HINT = "L2::cache_hint"
-_REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
 def tensor(slots: Slots, instruction: Instruction) -> Step:
@@ -56,7 +56,7 @@ def reduce(slots: Slots, instruction: Instruction) -> Step:
         NotModelled: another load mode, or a form that there is not.
     """
     rank, (target, source, operation, *words) = _rank(instruction, instruction.qualifiers[4:])
-    if (target, source) != ("global", "shared::cta") or operation not in _REDUCTIONS:
+    if (target, source) != ("global", "shared::cta") or operation not in REDUCTIONS:
         raise not_modelled(instruction, "this reduction is not modelled")
     return _store(slots, instruction, rank, _tiled(instruction, words), operation)
 
