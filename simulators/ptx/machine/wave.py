@@ -21,7 +21,7 @@ from tileproof.simulators.ptx.machine.registers import Registers, Selection
 from tileproof.simulators.ptx.machine.reporter import Reporter
 from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
-from tileproof.simulators.ptx.program import Program, StateSpace, Step
+from tileproof.simulators.ptx.program import Program, StateSpace
 
 # Of the time that threads read. Any start is legal; this one has bits in the upper half, which %clock_hi shows.
 START_CYCLES = 0x0000_0012_3456_7800
@@ -133,7 +133,7 @@ class Wave:
         }
         self.order = Order(program, self._reporter, shared.stride * blocks)
         self.shared = shared
-        self.products = ProductRegisters(program, self.alive.size, self._report_step)
+        self.products = ProductRegisters(program, self.alive.size, self._reporter.report_step)
         self.asynchronous = Asynchronous(lanes, shared.nbytes, shared.stride, memory.shared.base, schedule)
 
     def _shared_spaces(self, window: Window) -> dict[StateSpace, Space]:
@@ -201,9 +201,6 @@ class Wave:
     def report(self, kind: FindingKind, message: str, where: Where, lanes: Lanes, detail: str = "") -> None:
         """Record a finding that `lanes` hit."""
         self._reporter.report(kind, message, where, lanes, detail)
-
-    def _report_step(self, kind: FindingKind, message: str, step: Step, lanes: Lanes) -> None:
-        self.report(kind, message, step.where, lanes)
 
     def note(self, message: str, where: Where, count: int) -> None:
         """Record something quieter."""

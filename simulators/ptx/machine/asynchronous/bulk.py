@@ -203,12 +203,16 @@ def _check_block(wave: Wave, step: Step, lane: int, region: Region, word: int) -
 
 
 def _check_objects(wave: Wave, step: Step, lane: int, region: Region, verb: str) -> None:
-    barriers = wave.asynchronous.barriers
-    if region.space is StateSpace.SHARED and barriers.any_live:
-        spans = ((start, start + region.nbytes) for start in region.offsets.tolist())
-        if any(barriers.inside(start, end) for start, end in spans):
-            message = f"{step.opcode} {verb} the bytes of a live mbarrier"
-            wave.report(FindingKind.BARRIER, message, step.where, np.array([lane]))
+    if region.space is StateSpace.SHARED and wave.asynchronous.barriers.any_live and _touches_object(wave, region):
+        message = f"{step.opcode} {verb} the bytes of a live mbarrier"
+        wave.report(FindingKind.BARRIER, message, step.where, np.array([lane]))
+
+
+def _touches_object(wave: Wave, region: Region) -> bool:
+    barriers, nbytes = wave.asynchronous.barriers, region.nbytes
+    if nbytes <= ALIGNMENT:  # the many chunks of a tensor copy, at once
+        return bool(barriers.touched(region.offsets, nbytes).any())
+    return any(barriers.inside(start, start + nbytes) for start in region.offsets.tolist())
 
 
 @dataclass(eq=False)
