@@ -1,4 +1,4 @@
-"""The command line: `tileproof check | list | replay | env`, also `python -m tileproof.conformance`.
+"""The command line: `tileproof check | list | replay | show | ptx | env`, also `python -m tileproof.conformance`.
 
 Exit codes: 0 all agree, 1 a finding, 2 usage, configuration or internal error; of `check --fault`: 1 the fault was
 caught by the kinds of findings that it must give, 2 it was not. Data goes to stdout; progress, `error:`
@@ -16,6 +16,8 @@ from typing import Annotated
 
 import typer
 
+from tileproof.conformance.cli_ptx import ptx
+from tileproof.conformance.cli_show import show
 from tileproof.conformance.console import Console, open_console
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.crash import DEFAULT_FOLDER, CrashFolder
@@ -147,6 +149,10 @@ def replay_(
     for one in replays:
         _say_replay(one)
     raise typer.Exit(max(one.outcome.exit_code for one in replays))
+
+
+app.command()(show)
+app.add_typer(ptx, name="ptx")
 
 
 @app.command()

@@ -28,6 +28,9 @@ VIRTUAL_ROOT = "/tileproof/"
 # kernels write fma where they mean it.
 COMMON_OPTIONS = ("--std=c++17", "--fmad=false", "--generate-line-info")
 
+# Asks the assembler for its report; it changes no code.
+_REPORT_OPTION = "--ptxas-options=-v"
+
 _HEADER_PACKAGES = {
     "cuda_fp8.h": "nvidia-cuda-runtime",
     "crt/host_defines.h": "nvidia-cuda-crt",
@@ -55,6 +58,7 @@ class CompiledModule:
         cubin: ELF image assembled from that PTX.
         compiler: "NVRTC " and its full version, for example "NVRTC 13.0.88".
         source_sha256: hex digest of the source text (headers not included).
+        report: what the assembler says of each kernel's registers, spills and shared memory (see `resources`).
     """
 
     name: str
@@ -64,6 +68,7 @@ class CompiledModule:
     cubin: bytes
     compiler: str
     source_sha256: str
+    report: str = ""
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -105,10 +110,11 @@ def _compile(source: str, name: str, arch: str) -> CompiledModule:
         ),
     )
     try:
-        arguments = [option.encode() for option in (*options, *(f"--include-path={path}" for path in includes))]
+        asked = (*options, _REPORT_OPTION, *(f"--include-path={path}" for path in includes))
+        arguments = [option.encode() for option in asked]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(arguments), arguments)
+        log = _text(nvrtc, program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            log = _text(nvrtc, program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
             raise CompileError(f"{name} does not compile for {arch}:\n{_without_roots(log, includes).strip()}")
         ptx = _text(nvrtc, program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
         cubin = _bytes(nvrtc, program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
@@ -122,6 +128,7 @@ def _compile(source: str, name: str, arch: str) -> CompiledModule:
         cubin=cubin,
         compiler=_compiler(ptx),
         source_sha256=hashlib.sha256(source.encode()).hexdigest(),
+        report=log,
     )
 
 

@@ -12,7 +12,7 @@ from tileproof.simulators.ptx.machine.engine import Engine
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import GlobalMemory, Window
 from tileproof.simulators.ptx.machine.schedule import Schedule
-from tileproof.simulators.ptx.machine.shadow import WARP
+from tileproof.simulators.ptx.machine.warp import WARP
 from tileproof.simulators.ptx.machine.wave import LaunchMemory, Wave
 from tileproof.simulators.ptx.program import Program
 

@@ -8,7 +8,7 @@ engine never asks what kind an operand is.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 from functools import cached_property
 
 from tileproof.oracle.maps.fragment_map import FragmentMap
@@ -68,6 +68,24 @@ class StateSpace(Enum):
     PARAM = "param"
 
 
+class Scope(IntEnum):
+    """Whose threads a strong access or a fence concerns (PTX ISA, "Scope"): each contains the ones before it."""
+
+    CTA = 0
+    CLUSTER = 1
+    GPU = 2
+    SYS = 3
+
+
+class FenceKind(Enum):
+    """What a fence orders: memory among threads, or generic accesses towards another proxy, or mbarrier inits."""
+
+    THREADS = "threads"
+    ASYNC_PROXY = "async proxy"
+    TENSOR_MAP_PROXY = "tensor map proxy"
+    MBARRIER_INIT = "mbarrier init"
+
+
 class CollectiveMode(Enum):
     """How a shuffle finds the source lane, or what a vote, match, reduction or reducing barrier returns."""
 
@@ -99,6 +117,8 @@ class Access:
         strong: `.volatile`, `.relaxed`, `.acquire`, `.release` and atomics (PTX ISA, "Memory Consistency Model").
         acquires: `.acquire` or `.acq_rel`.
         releases: `.release` or `.acq_rel`.
+        scope: of a strong access; `.volatile` is of system scope.
+        non_coherent: `ld.global.nc`.
     """
 
     space: StateSpace
@@ -107,6 +127,31 @@ class Access:
     strong: bool
     acquires: bool
     releases: bool
+    scope: Scope = Scope.CTA
+    non_coherent: bool = False
+
+
+@dataclass(frozen=True)
+class FenceForm:
+    """The form of a fence.
+
+    Attributes:
+        kind: what it orders.
+        acquires: it may end an acquire pattern: `.acquire`, `.acq_rel`, `.sc`, `membar`.
+        releases: it may begin a release pattern: `.release`, `.acq_rel`, `.sc`, `membar`.
+        scope: of THREADS and TENSOR_MAP_PROXY.
+        sequential: `.sc`, `membar`.
+        spaces: of ASYNC_PROXY, the spaces whose accesses it orders: GLOBAL, SHARED or both.
+        peers: an ASYNC_PROXY fence of SHARED also orders shared memory of the cluster's other blocks.
+    """
+
+    kind: FenceKind
+    acquires: bool = True
+    releases: bool = True
+    scope: Scope = Scope.SYS
+    sequential: bool = False
+    spaces: frozenset[StateSpace] = frozenset()
+    peers: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,6 +188,7 @@ class Step:
         negated: the predicate source of VOTE or BARRIER is read inverted.
         signed: REDUCE compares signed numbers.
         barrier: for BARRIER.
+        fence: for FENCE.
         element_bits: for PACK and UNPACK.
         narrow: for each source, the operand type's bits where the register is wider, else 0.
         sign_from: for each destination, the bits to sign-extend from where a signed result goes to a wider register.
@@ -164,6 +210,7 @@ class Step:
     negated: bool = False
     signed: bool = False
     barrier: BarrierForm | None = None
+    fence: FenceForm | None = None
     element_bits: int = 0
     narrow: tuple[int, ...] = ()
     sign_from: tuple[int, ...] = ()

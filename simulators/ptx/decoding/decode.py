@@ -1,15 +1,22 @@
 """From a parsed entry to its decoded form: slots for operands, one step for each instruction.
 
-What a mnemonic means is looked up in the tables of `decode_memory`, `decode_warp`, `decode_control`, `decode_matrix`
-and `decode_wgmma`; everything that is arithmetic goes through `operation.resolve`. An instruction, qualifier or operand
-form outside both is `NotModelled` with its PTX line and CUDA line.
+What a mnemonic means is looked up in the tables of `decode_memory`, `decode_fence`, `decode_warp`, `decode_control`,
+`decode_matrix` and `decode_wgmma`; everything that is arithmetic goes through `operation.resolve`. An instruction,
+qualifier or operand form outside both is `NotModelled` with its PTX line and CUDA line.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tileproof.simulators.ptx.alu.operation import NotModelled, resolve
-from tileproof.simulators.ptx.decoding import decode_control, decode_matrix, decode_memory, decode_warp, decode_wgmma
+from tileproof.simulators.ptx.decoding import (
+    decode_control,
+    decode_fence,
+    decode_matrix,
+    decode_memory,
+    decode_warp,
+    decode_wgmma,
+)
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, where
 from tileproof.simulators.ptx.decoding.slots import Slots
 from tileproof.simulators.ptx.decoding.variables import Variables
@@ -19,6 +26,7 @@ from tileproof.simulators.ptx.text.syntax import Entry, Instruction, Module
 
 DECODERS: Mapping[str, Callable[[Slots, Instruction], Step]] = {
     **decode_memory.DECODERS,
+    **decode_fence.DECODERS,
     **decode_warp.DECODERS,
     **decode_control.DECODERS,
     **decode_matrix.DECODERS,

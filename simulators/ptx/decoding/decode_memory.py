@@ -1,4 +1,4 @@
-"""Decoding of `ld`, `st`, `atom`, `red` and of the instructions that order memory."""
+"""Decoding of `ld`, `st`, `atom` and `red`."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -108,13 +108,16 @@ _WRAPPING: Mapping[str, Callable[[Sequence[Bits]], tuple[Bits, ...]]] = {"inc": 
 
 
 def _access(form: MemoryForm, offset: int) -> Access:
-    return Access(form.space, TYPE_BYTES[form.type], offset, form.strong, form.acquires, form.releases)
-
-
-def _fence(slots: Slots, instruction: Instruction) -> Step:
-    """`membar` and `fence` order memory; proxy and mbarrier fences concern asynchronous copies, which are refused."""
-    orders = instruction.qualifiers[:1] not in (("proxy",), ("mbarrier_init",))
-    return Step(Kind.FENCE if orders else Kind.NOTHING, opcode(instruction), where(instruction))
+    return Access(
+        form.space,
+        TYPE_BYTES[form.type],
+        offset,
+        form.strong,
+        form.acquires,
+        form.releases,
+        form.scope,
+        form.non_coherent,
+    )
 
 
 DECODERS = {
@@ -123,6 +126,4 @@ DECODERS = {
     "st": _store,
     "atom": _atomic,
     "red": _atomic,
-    "membar": _fence,
-    "fence": _fence,
 }

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled
-from tileproof.simulators.ptx.program import StateSpace
+from tileproof.simulators.ptx.program import Scope, StateSpace
 from tileproof.simulators.ptx.text.syntax import TYPE_BYTES, Instruction
 
 _SPACES = {
@@ -19,7 +19,7 @@ _COUNTS = {"v2": 2, "v4": 4, "v8": 8}
 _ACQUIRING = frozenset({"acquire", "acq_rel"})
 _RELEASING = frozenset({"release", "acq_rel"})
 _STRONG = frozenset({"volatile", "relaxed"}) | _ACQUIRING | _RELEASING
-_SCOPES = frozenset({"cta", "cluster", "gpu", "sys"})
+SCOPES = {"cta": Scope.CTA, "cluster": Scope.CLUSTER, "gpu": Scope.GPU, "sys": Scope.SYS}
 # Cache operators and eviction hints never change a value (PTX ISA, "Cache Operators").
 _HINTS = frozenset({"weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc"})
 # Operations of atom and red, and the types that they take here (PTX ISA, "atom").
@@ -41,6 +41,8 @@ class MemoryForm:
     strong: bool
     acquires: bool
     releases: bool
+    scope: Scope
+    non_coherent: bool
 
 
 def memory_form(instruction: Instruction) -> MemoryForm:
@@ -49,7 +51,7 @@ def memory_form(instruction: Instruction) -> MemoryForm:
     Raises:
         NotModelled: a qualifier that is not known.
     """
-    space, type_, count, semantics = StateSpace.GENERIC, "", 1, set[str]()
+    space, type_, count, semantics, scopes = StateSpace.GENERIC, "", 1, set[str](), list[Scope]()
     for qualifier in instruction.qualifiers:
         if qualifier in _SPACES:
             space = _SPACES[qualifier]
@@ -59,13 +61,31 @@ def memory_form(instruction: Instruction) -> MemoryForm:
             count = _COUNTS[qualifier]
         elif qualifier in _STRONG:
             semantics.add(qualifier)
-        elif qualifier not in _SCOPES | _HINTS and not (_is_hint(qualifier) or _is_atomic(instruction, qualifier)):
+        elif qualifier in SCOPES:
+            scopes.append(SCOPES[qualifier])
+        elif qualifier not in _HINTS and not (_is_hint(qualifier) or _is_atomic(instruction, qualifier)):
             raise not_modelled(instruction, f"the qualifier .{qualifier} is not modelled")
     if not type_:
         raise not_modelled(instruction, "it has no type")
     atomic = instruction.mnemonic in ("atom", "red")
     strong = atomic or bool(semantics)
-    return MemoryForm(space, type_, count, strong, bool(semantics & _ACQUIRING), bool(semantics & _RELEASING))
+    return MemoryForm(
+        space,
+        type_,
+        count,
+        strong,
+        bool(semantics & _ACQUIRING),
+        bool(semantics & _RELEASING),
+        _scope(strong, semantics, scopes),
+        "nc" in instruction.qualifiers,
+    )
+
+
+def _scope(strong: bool, semantics: set[str], scopes: list[Scope]) -> Scope:
+    """The scope of a strong access: `.volatile` is `.relaxed.sys`, and atomics are `.gpu` where they say nothing."""
+    if scopes:
+        return max(scopes)
+    return (Scope.SYS if "volatile" in semantics else Scope.GPU) if strong else Scope.CTA
 
 
 def _is_hint(qualifier: str) -> bool:

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileproof.simulators.ptx.alu.operation import Operation
-from tileproof.simulators.ptx.machine.access import check_output, scatter
+from tileproof.simulators.ptx.machine.access import ORDERED_SPACES, check_output, scatter
 from tileproof.simulators.ptx.machine.addressing import access_of, pieces
-from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Piece
-from tileproof.simulators.ptx.machine.order import AccessKind
-from tileproof.simulators.ptx.machine.races import check_order
+from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask, Piece
+from tileproof.simulators.ptx.machine.order.kinds import AccessKind
 from tileproof.simulators.ptx.machine.registers import EVERY_BIT, Selection
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import StateSpace, Step
@@ -24,6 +23,7 @@ from tileproof.simulators.ptx.program import StateSpace, Step
 _ASSOCIATIVE = frozenset({"add", "min", "max", "and", "or", "xor"})
 # Turns at one address from which on prefixes by doubling are faster than rounds.
 CROWDED = 16
+_CAS_VALUES = 2
 
 
 def atomic(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
@@ -33,15 +33,17 @@ def atomic(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     slots = step.sources[1:]
     values = [wave.registers.read(slot, selection, 8 * access.size) for slot in slots]
     masks = wave.registers.undefined(slots, selection, (8 * access.size,) * len(slots))
-    if access.releases:
-        wave.order.release(lanes)
     old = np.zeros(lanes.size, np.uint64)
     old_masks: Bits | None = None
     for space, positions, piece in pieces(wave, step, selection, lanes):
-        if space is StateSpace.SHARED:
-            check_order(wave, step, pc, AccessKind(True, True), lanes[positions], piece.offsets)
+        if space in ORDERED_SPACES:
+            kind = AccessKind.of(step, access)
+            wave.order.access(kind, step, pc, lanes[positions], space, piece.backing, piece.offsets, access.size)
         undefined = None if masks is None else [mask[positions] for mask in masks]
         outcome = _update(wave, step, piece, [value[positions] for value in values], undefined)
+        if space in ORDERED_SPACES:
+            succeeds = values[0][positions] == outcome.old if len(values) == _CAS_VALUES else None
+            _order_update(wave, step, lanes[positions], space, piece, outcome.turns, succeeds)
         if space is StateSpace.GLOBAL and outcome.new_undefined.any():
             check_output(wave, step, lanes[positions], [outcome.new_undefined])
         old[positions] = outcome.old
@@ -50,9 +52,26 @@ def atomic(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         wave.count_read(space, piece.offsets.size * access.size)
         wave.count_written(space, piece.offsets.size * access.size, changed=outcome.changed)
         wave.polls += not outcome.changed
-    if access.acquires:
-        wave.order.acquire(lanes)
     wave.registers.write(step.destinations[0], selection, old, old_masks, *step.sign_from)
+
+
+def _order_update(
+    wave: Wave, step: Step, lanes: Lanes, space: StateSpace, piece: Piece, turns: Lanes, writes: Mask | None
+) -> None:
+    """What the atomics publish and learn, in the order of their turns; a compare-and-swap that fails only reads."""
+    access = access_of(step)
+    wave.order.strong_update(
+        lanes[turns],
+        space,
+        piece.backing,
+        piece.offsets[turns],
+        access.size,
+        access.scope,
+        access.acquires,
+        access.releases,
+        step.opcode.startswith("atom"),
+        None if writes is None else writes[turns],
+    )
 
 
 @dataclass(frozen=True)
@@ -84,17 +103,18 @@ class _Queue:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """Values before and after each lane's turn, and their undefined bits."""
+    """Values before and after each lane's turn, and their undefined bits; positions in the order of the turns."""
 
     old: Bits
     old_undefined: Bits
     new: Bits
     new_undefined: Bits
+    turns: Lanes
 
     @classmethod
-    def of(cls, lanes: int) -> "_Outcome":
-        old, old_undefined, new, new_undefined = np.zeros((4, lanes), np.uint64)
-        return cls(old, old_undefined, new, new_undefined)
+    def of(cls, queue: _Queue) -> "_Outcome":
+        old, old_undefined, new, new_undefined = np.zeros((4, queue.position.size), np.uint64)
+        return cls(old, old_undefined, new, new_undefined, queue.position)
 
     @property
     def changed(self) -> bool:
@@ -115,7 +135,7 @@ def _update(
             return _scan(operation, piece, size, queue, held, operands[0])
         if mask is None and len(operands) == 2:
             return _compare_and_swap(piece, size, queue, held, operands)
-    outcome = _Outcome.of(piece.offsets.size)
+    outcome = _Outcome.of(queue)
     for turn in queue.rounds():
         offsets = piece.offsets[turn]
         old, mask = piece.backing.load(offsets, size)
@@ -144,7 +164,7 @@ def _scan(operation: Operation, piece: Piece, size: int, queue: _Queue, held: Bi
         distance *= 2
     start = held[queue.position]
     new = operation.compute([start, running])[0]
-    outcome = _Outcome.of(held.size)
+    outcome = _Outcome.of(queue)
     outcome.old[queue.position] = np.where(queue.rank == 0, start, np.roll(new, 1))
     outcome.new[queue.position] = new
     piece.backing.store(piece.offsets[queue.position], size, new, None)  # of several, an address keeps its last
@@ -167,7 +187,7 @@ def _compare_and_swap(piece: Piece, size: int, queue: _Queue, held: Bits, operan
         left &= place > winner
         new[place == winner] = swap[place == winner]
         old[left] = new[left] = swap[winner[left]]
-    outcome = _Outcome.of(held.size)
+    outcome = _Outcome.of(queue)
     outcome.old[queue.position], outcome.new[queue.position] = old, new
     piece.backing.store(piece.offsets[queue.position], size, new, None)  # of several, an address keeps its last
     return outcome

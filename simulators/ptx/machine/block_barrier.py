@@ -11,7 +11,7 @@ from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes
 from tileproof.simulators.ptx.machine.registers import EVERY_BIT, Selection
-from tileproof.simulators.ptx.machine.shadow import WARP, WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
 from tileproof.simulators.ptx.machine.wave import Status, Wave
 from tileproof.simulators.ptx.program import NONE, BarrierForm, CollectiveMode, Step
 
@@ -108,7 +108,7 @@ def _complete(wave: Wave, lanes: Lanes) -> None:
     steps = [wave.program.steps[pc] for pc in places]
     if all(step.sources for step in steps):
         _reduce(wave, lanes, steps, [lanes[wave.pc[lanes] == pc] for pc in places])
-    wave.order.barrier(lanes)
+    wave.order.block_barrier(lanes)
     wave.changes += 1
     wave.status[lanes] = Status.RUNNING
     wave.pc[lanes] += 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
 from tileproof.simulators.ptx.machine.registers import EVERY_BIT, Selection
-from tileproof.simulators.ptx.machine.shadow import WARP, WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import CollectiveMode, Kind, Step
 

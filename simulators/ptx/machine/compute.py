@@ -8,7 +8,7 @@ from tileproof.simulators.ptx.machine import access, atomic, collective
 from tileproof.simulators.ptx.machine.memory import Bits
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.wave import Wave
-from tileproof.simulators.ptx.program import Kind, Program, Step
+from tileproof.simulators.ptx.program import FenceKind, Kind, Program, Step
 
 Handler = Callable[[Wave, Selection], None]
 
@@ -35,7 +35,7 @@ def _handler(step: Step, pc: int) -> Handler | None:
         case Kind.ACTIVE_MASK:
             return lambda wave, selection: collective.active_mask(wave, step, selection)
         case Kind.FENCE:
-            return _fence
+            return _fence(step)
         case Kind.NOTHING:
             return _nothing
     return None
@@ -45,11 +45,17 @@ def _nothing(wave: Wave, selection: Selection) -> None:
     """Hints: they change no value and order nothing."""
 
 
-def _fence(wave: Wave, selection: Selection) -> None:
-    """A fence publishes and learns."""
-    lanes = wave.ids(selection)
-    wave.order.release(lanes)
-    wave.order.acquire(lanes)
+def _fence(step: Step) -> Handler:
+    form = step.fence
+    assert form is not None
+
+    def threads(wave: Wave, selection: Selection) -> None:
+        wave.order.fence(wave.ids(selection), form.acquires, form.releases, form.scope, form.sequential)
+
+    def async_proxy(wave: Wave, selection: Selection) -> None:
+        wave.order.proxy_fence(wave.ids(selection), form.spaces)
+
+    return {FenceKind.THREADS: threads, FenceKind.ASYNC_PROXY: async_proxy}.get(form.kind, _nothing)
 
 
 def _arithmetic(step: Step) -> Handler:

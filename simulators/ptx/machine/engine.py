@@ -14,8 +14,8 @@ from tileproof.simulators.ptx.machine.compute import handlers
 from tileproof.simulators.ptx.machine.memory import Lanes
 from tileproof.simulators.ptx.machine.registers import Selection, as_selection
 from tileproof.simulators.ptx.machine.schedule import PATIENCE_POLLS, Schedule, Turn
-from tileproof.simulators.ptx.machine.shadow import WARP_SHIFT
 from tileproof.simulators.ptx.machine.spin import SpinWatch
+from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
 from tileproof.simulators.ptx.machine.wave import Status, Wave
 from tileproof.simulators.ptx.program import NO_GUARD, Kind, Program, Step
 

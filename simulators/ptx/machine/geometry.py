@@ -11,7 +11,7 @@ import numpy as np
 
 from tileproof.simulators.ptx.findings import Index3, Thread
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes
-from tileproof.simulators.ptx.machine.shadow import WARP
+from tileproof.simulators.ptx.machine.warp import WARP
 
 
 @dataclass(frozen=True)

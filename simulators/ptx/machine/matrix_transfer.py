@@ -15,15 +15,17 @@ from tileproof.oracle.maps.ldmatrix import ROW_BYTES, load_rows, movmatrix, stor
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.addressing import Positions, pieces, verb
 from tileproof.simulators.ptx.machine.memory import Bits, Bytes, Lanes, Piece
-from tileproof.simulators.ptx.machine.order import AccessKind
-from tileproof.simulators.ptx.machine.races import check_order, check_overlap
+from tileproof.simulators.ptx.machine.order.kinds import AccessKind
+from tileproof.simulators.ptx.machine.overlap import check_overlap
 from tileproof.simulators.ptx.machine.registers import Selection, as_selection
-from tileproof.simulators.ptx.machine.shadow import WARP
+from tileproof.simulators.ptx.machine.warp import WARP
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import StateSpace, Step
 
 Words = npt.NDArray[np.uint32]
 _HALF = ROW_BYTES // 2
+_READS = AccessKind(writes=False, by_warp=True)
+_WRITES = AccessKind(writes=True, by_warp=True)
 
 
 def load_matrix(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
@@ -37,7 +39,9 @@ def load_matrix(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         if undefined is not None:
             masks = np.zeros_like(rows) if masks is None else masks
             masks[positions] = undefined
-        check_order(wave, step, pc, AccessKind(False, False, by_warp=True), providers[positions], piece.offsets)
+        wave.order.access(
+            _READS, step, pc, providers[positions], StateSpace.SHARED, piece.backing, piece.offsets, ROW_BYTES
+        )
         wave.count_read(StateSpace.SHARED, piece.offsets.size * ROW_BYTES)
     words = _loaded(transfer, rows)
     undefined_words = None if masks is None else _loaded(transfer, masks)
@@ -55,11 +59,12 @@ def store_matrix(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     providers = _providers(wave, selection, transfer)
     rows = _stored(transfer, values)
     masks = None if undefined is None else _stored(transfer, undefined)
-    kind = AccessKind(True, False, by_warp=True)
     for positions, piece in _shared_pieces(wave, step, providers):
         halves = _halves(rows[positions])
         check_overlap(wave, step, providers[positions], piece.offsets, halves)
-        check_order(wave, step, pc, kind, providers[positions], piece.offsets)
+        wave.order.access(
+            _WRITES, step, pc, providers[positions], StateSpace.SHARED, piece.backing, piece.offsets, ROW_BYTES
+        )
         half_masks = (None, None) if masks is None else _halves(masks[positions])
         for index in range(2):
             piece.backing.store(piece.offsets + index * _HALF, _HALF, halves[index], half_masks[index])

@@ -15,7 +15,7 @@ from tileproof.simulators.ptx.machine.collective import COLLECTIVES, lane_bits, 
 from tileproof.simulators.ptx.machine.matrix import MATRIX_HANDLERS
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
 from tileproof.simulators.ptx.machine.registers import Selection, as_selection
-from tileproof.simulators.ptx.machine.shadow import ALL_LANES, WARP, WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import ALL_LANES, WARP, WARP_SHIFT
 from tileproof.simulators.ptx.machine.wave import Status, Wave
 from tileproof.simulators.ptx.program import MATRIX_KINDS, Kind, Step
 
@@ -124,7 +124,7 @@ def _warp_barrier(wave: Wave, step: Step, members: Bits, lanes: Lanes) -> None:
             f"{step.opcode} at {step.where}: a member mask that leaves out threads of the warp is not modelled",
             hint="its order belongs to a later version; use the full mask",
         )
-    wave.order.warp_sync(np.unique(lanes >> WARP_SHIFT))
+    wave.order.warp_barrier(lanes)
 
 
 def look_again(wave: Wave, warps: Lanes) -> None:

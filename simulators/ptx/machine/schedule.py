@@ -14,7 +14,7 @@ import numpy as np
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.machine.memory import Lanes
-from tileproof.simulators.ptx.machine.shadow import WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
 
 # A group that ran this many steps while others could run gives way: a spin must not starve the thread it waits for
 # (forward progress of diverged threads: CUDA C++ Programming Guide, "Independent Thread Scheduling").

@@ -6,14 +6,15 @@ from enum import IntEnum
 
 import numpy as np
 
-from tileproof.simulators.ptx.findings import SHOWN_THREADS, Counters, FindingKind, Findings, Thread, Where
+from tileproof.simulators.ptx.findings import Counters, FindingKind, Findings, Where
 from tileproof.simulators.ptx.layout import LOCAL_BASE, SHARED_BASE
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
-from tileproof.simulators.ptx.machine.order import SharedOrder
+from tileproof.simulators.ptx.machine.order.order import Order
 from tileproof.simulators.ptx.machine.registers import Registers, Selection
+from tileproof.simulators.ptx.machine.reporter import Reporter
 from tileproof.simulators.ptx.machine.schedule import Schedule
-from tileproof.simulators.ptx.machine.shadow import WARP, WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
 from tileproof.simulators.ptx.program import Program, StateSpace
 
 
@@ -78,7 +79,7 @@ class Wave:
         self.geometry = geometry
         self.schedule = schedule
         self.counters = counters
-        self._findings = findings
+        self._reporter = Reporter(geometry, findings)
         lanes, blocks = geometry.lanes, geometry.resident.size
         live = geometry.live()
         self._every_id: Lanes = np.arange(lanes)
@@ -99,7 +100,7 @@ class Wave:
             StateSpace.PARAM: memory.parameters,
             StateSpace.CONST: memory.constants,
         }
-        self.order = SharedOrder(shared.stride * blocks, program.shared_granule, blocks, geometry.warps_per_block)
+        self.order = Order(program, self._reporter, shared.stride * blocks)
 
     def _fill(self, global_addresses: Mapping[int, int]) -> None:
         for slot, bits in self.program.constants.items():
@@ -110,6 +111,7 @@ class Wave:
     def exit(self, lanes: Lanes) -> None:
         """The lanes end."""
         self.status[lanes] = Status.EXITED
+        self.order.exit(lanes)
         warps = np.unique(lanes >> WARP_SHIFT)
         self.alive[warps] = _warp_words(self.status.reshape(-1, WARP)[warps].reshape(-1) != Status.EXITED)
 
@@ -123,23 +125,11 @@ class Wave:
 
     def report(self, kind: FindingKind, message: str, where: Where, lanes: Lanes, detail: str = "") -> None:
         """Record a finding that `lanes` hit."""
-        self._findings.add(kind, message, where, self._threads(lanes), count=lanes.size, detail=detail)
-
-    def report_race(
-        self, message: str, where: Where, lanes: Lanes, detail: str, earlier: Where, other_lane: int
-    ) -> None:
-        """Record that `lanes` race with an access at `earlier`; two lines race once, whichever comes first."""
-        first, *rest = self._threads(lanes)
-        threads = [first, self.geometry.thread(other_lane), *rest]
-        pair = frozenset((where.source, earlier.source))
-        self._findings.add(FindingKind.RACE, message, where, threads, count=lanes.size, detail=detail, cause=pair)
-
-    def _threads(self, lanes: Lanes) -> list[Thread]:
-        return [self.geometry.thread(int(lane)) for lane in lanes[:SHOWN_THREADS]]
+        self._reporter.report(kind, message, where, lanes, detail)
 
     def note(self, message: str, where: Where, count: int) -> None:
         """Record something quieter."""
-        self._findings.note(message, where, count)
+        self._reporter.note(message, where, count)
 
     def count_read(self, space: StateSpace, nbytes: int) -> None:
         """Count bytes loaded."""

@@ -1,0 +1,74 @@
+"""`tileproof ptx`: the CPU device for a bare kernel file, without a contract or a case."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tileproof.conformance.launch_argument import parse_argument
+from tileproof.conformance.ptx_run import KernelLaunch, describe, run_kernel, save
+from tileproof.conformance.target import Schedule
+from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.findings import Index3
+
+ptx = typer.Typer(help="Run a bare .ptx or .cu file on the CPU device.", no_args_is_help=True)
+
+
+@ptx.callback()
+def _room() -> None:
+    """Keeps `run` a command of its own."""
+
+
+@ptx.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="A .ptx file, or a .cu file that is compiled first.")],
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SPEC", help="In order: f32:1.5, f32[1024], u8[64,32]:ramp|random|zeros|ones|7, @x.npy."),
+    ] = None,
+    entry: Annotated[str | None, typer.Option(help="The kernel, where the file has several.")] = None,
+    grid: Annotated[str, typer.Option(metavar="X[,Y[,Z]]", help="Blocks.")] = "1",
+    block: Annotated[str, typer.Option(metavar="X[,Y[,Z]]", help="Threads of a block.")] = "32",
+    cluster: Annotated[str, typer.Option(metavar="X[,Y[,Z]]", help="Blocks of a cluster.")] = "1",
+    shared: Annotated[int, typer.Option(help="Dynamic shared memory of a block, in bytes.", min=0)] = 0,
+    arch: Annotated[str | None, typer.Option(help="Architecture; the file's own where not given.")] = None,
+    schedule: Annotated[Schedule, typer.Option(help="How what may be reordered is.")] = Schedule.FRIENDLY,
+    seed: Annotated[int, typer.Option(help="Seed of the schedule and of random arguments.", min=0)] = 0,
+    save_: Annotated[
+        list[str] | None, typer.Option("--save", metavar="N=FILE.npy", help="Write argument N, counted from 0.")
+    ] = None,
+) -> None:
+    """Run one launch; exit code 1 where the device has a finding."""
+    places = [_place(text) for text in save_ or ()]
+    launch = KernelLaunch(
+        file=file,
+        entry=entry,
+        grid=_extent("--grid", grid),
+        block=_extent("--block", block),
+        cluster=_extent("--cluster", cluster),
+        shared_bytes=shared,
+        arguments=tuple(parse_argument(text, seed) for text in arg or ()),
+        arch=arch,
+        schedule=schedule,
+        seed=seed,
+    )
+    result = run_kernel(launch)
+    save(result, places)
+    sys.stdout.write("\n".join(describe(launch, result)) + "\n")
+    raise typer.Exit(1 if result.report.findings else 0)
+
+
+def _extent(option: str, text: str) -> Index3:
+    parts = text.split(",")
+    if not 1 <= len(parts) <= 3 or not all(part.strip().isdecimal() for part in parts):
+        raise Refusal(f"{option} {text!r} is no extent", hint="one to three numbers with commas, e.g. 64,2")
+    x, y, z = (*map(int, parts), *(1,) * (3 - len(parts)))
+    return x, y, z
+
+
+def _place(text: str) -> tuple[int, Path]:
+    number, equals, path = text.partition("=")
+    if not equals or not number.isdecimal() or not path:
+        raise Refusal(f"--save {text!r} is no place", hint="e.g. --save 1=out.npy")
+    return int(number), Path(path)
