@@ -22,6 +22,7 @@ from tileproof.simulators.ptx.decoding.decode import decode_entry
 from tileproof.simulators.ptx.findings import Index3, Report
 from tileproof.simulators.ptx.launch import LaunchShape, launch
 from tileproof.simulators.ptx.limits import Limits
+from tileproof.simulators.ptx.machine.engine import EngineName
 from tileproof.simulators.ptx.machine.matrix import check_units
 from tileproof.simulators.ptx.machine.memory import GlobalMemory
 from tileproof.simulators.ptx.machine.schedule import Adversarial, Friendly, Schedule, ScheduleName
@@ -91,6 +92,7 @@ class Function:
             schedule=self._device.schedule(),
             limits=self._device.limits,
             step_budget=self._device.step_budget,
+            engine=self._device.engine,
         )
 
 
@@ -103,9 +105,10 @@ class Device:
         seed: of the adversarial schedule; the same seed gives the same run.
         memory_limit_bytes: of all allocations together.
         step_budget: steps of one wave of resident blocks before the launch is given up.
+        engine: "fast", in machine code where it can, or "reference"; they give the same.
 
     Raises:
-        Refusal: unknown architecture or schedule.
+        Refusal: unknown architecture, schedule or engine.
     """
 
     name = "sim"
@@ -119,10 +122,12 @@ class Device:
         *,
         memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT_BYTES,
         step_budget: int = DEFAULT_STEP_BUDGET,
+        engine: str = "fast",
     ) -> None:
         self.arch = arch
         self.limits = Limits.of(arch)
         self.step_budget = step_budget
+        self.engine = EngineName.parse(engine)
         self.memory = GlobalMemory(memory_limit_bytes)
         self._schedule_name = ScheduleName.parse(schedule)
         self._seed = seed

@@ -8,7 +8,7 @@ from tileproof.simulators.ptx.arguments import Argument, parameter_area
 from tileproof.simulators.ptx.findings import Counters, Findings, Index3, Report
 from tileproof.simulators.ptx.layout import CONST_BASE, align_up
 from tileproof.simulators.ptx.limits import Limits
-from tileproof.simulators.ptx.machine.engine import Engine
+from tileproof.simulators.ptx.machine.engine import Engine, EngineName
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import GlobalMemory, Window
 from tileproof.simulators.ptx.machine.schedule import Schedule
@@ -49,6 +49,7 @@ def launch(
     schedule: Schedule,
     limits: Limits,
     step_budget: int,
+    engine: EngineName,
 ) -> Report:
     """Run a kernel to its end.
 
@@ -60,14 +61,14 @@ def launch(
         global_memory, parameter_area(program, args, global_memory), _constants(program), global_addresses
     )
     findings, counters = Findings(), Counters()
-    engine = Engine(program, schedule, step_budget)
+    machine = Engine(program, schedule, step_budget, engine)
     blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
     total_shared = _total_shared_bytes(program, shape)
     for resident in schedule.waves(blocks, _most_blocks(program, shape, total_shared)):
         blocks -= resident.size
         geometry = Geometry(shape.grid, shape.block, resident, shape.shared_bytes, total_shared, blocks)
-        engine.run(Wave(program, geometry, memory, schedule, findings, counters, limits.arch))
-    return findings.report(counters)
+        machine.run(Wave(program, geometry, memory, schedule, findings, counters, limits.arch))
+    return findings.report(counters, engine.value, machine.handed_back)
 
 
 def _total_shared_bytes(program: Program, shape: LaunchShape) -> int:

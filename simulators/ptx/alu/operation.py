@@ -42,6 +42,7 @@ class Operation:
         undefined: source values and masks of their undefined bits, to masks of the undefined result bits. Never
             says "defined" of a bit that an undefined one can change; no undefined source bit gives no undefined result.
         assumptions: rules inside that the PTX ISA does not settle.
+        inverted: positions of predicate operands that `compute` reads inverted; no part of the name.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Operation:
     compute: Compute
     undefined: Undefined
     assumptions: tuple[Assumption, ...] = ()
+    inverted: tuple[int, ...] = ()
 
     @property
     def evidence(self) -> Evidence:

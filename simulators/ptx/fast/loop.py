@@ -323,22 +323,11 @@ def _made(stamp: int) -> Any:
             if not all_lanes:
                 _prepare(row, operands, values, flags, masks, never)
             if op == LOAD:
-                if load(row, operands, registers, lanes, here, active, spaces, allocations, counters, scratch):
+                if load(row, operands, registers, lanes, here, active, spaces, allocations, counters, spare):
                     break
             elif op == STORE:
                 if store(
-                    row,
-                    operands,
-                    registers,
-                    lanes,
-                    here,
-                    active,
-                    spaces,
-                    allocations,
-                    counters,
-                    scratch,
-                    keys,
-                    stamps,
+                    row, operands, registers, lanes, here, active, spaces, allocations, counters, spare, keys, stamps
                 ):
                     break
             elif op == PACK:

@@ -1,7 +1,7 @@
 """The blocks that are resident together: the whole machine state of one wave of a launch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -11,7 +11,7 @@ from tileproof.simulators.ptx.layout import LOCAL_BASE, SHARED_BASE
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
 from tileproof.simulators.ptx.machine.order.order import Order
-from tileproof.simulators.ptx.machine.registers import Registers, Selection
+from tileproof.simulators.ptx.machine.registers import RegisterFile, Registers, Selection
 from tileproof.simulators.ptx.machine.reporter import Reporter
 from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
@@ -36,12 +36,14 @@ class LaunchMemory:
         parameters: the parameter area.
         constants: module constants.
         global_addresses: constant slot to address, for module variables.
+        registers: arrays for the registers of one wave after the other.
     """
 
     global_memory: GlobalMemory
     parameters: Window
     constants: Window
     global_addresses: Mapping[int, int]
+    registers: RegisterFile = field(default_factory=RegisterFile)
 
 
 class Wave:
@@ -89,7 +91,7 @@ class Wave:
         self.alive: Bits = _warp_words(self.status != Status.EXITED)
         self.changes = 0
         self.polls = 0
-        self.registers = Registers(program.slot_bits, live, lanes)
+        self.registers = Registers(program.slot_bits, live, lanes, memory.registers)
         self._fill(memory.global_addresses)
         shared = Window("shared", SHARED_BASE, geometry.total_shared_bytes, blocks, defined=False)
         local = Window("local", LOCAL_BASE, program.local_bytes, lanes, defined=False)
@@ -111,6 +113,7 @@ class Wave:
     def exit(self, lanes: Lanes) -> None:
         """The lanes end."""
         self.status[lanes] = Status.EXITED
+        self.registers.leave(lanes.size)
         self.order.exit(lanes)
         warps = np.unique(lanes >> WARP_SHIFT)
         self.alive[warps] = _warp_words(self.status.reshape(-1, WARP)[warps].reshape(-1) != Status.EXITED)
