@@ -84,7 +84,11 @@ class _Lowering:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._operands: list[tuple[int, int, int, int]] = []
-        self._plain_barriers = all(plain_barrier(step, program) for step in program.steps if step.kind is Kind.BARRIER)
+        self._plain_barriers = all(
+            plain_barrier(step, program)
+            for step in program.steps
+            if step.kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE)
+        )
 
     def bytecode(self) -> Bytecode:
         code = np.zeros((len(self._program.steps), op.COLUMNS), np.int64)

@@ -14,7 +14,8 @@ from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.fast.lower import lower, plain_barrier
 from tileproof.simulators.ptx.fast.turn import FastTurns, runs_of
 from tileproof.simulators.ptx.findings import FindingKind
-from tileproof.simulators.ptx.machine import block_barrier, meeting, stall
+from tileproof.simulators.ptx.machine import block_barrier, cluster_barrier, meeting, register_count, stall, trap
+from tileproof.simulators.ptx.machine.asynchronous import endings
 from tileproof.simulators.ptx.machine.compute import handlers
 from tileproof.simulators.ptx.machine.memory import Lanes
 from tileproof.simulators.ptx.machine.registers import Selection, as_selection
@@ -70,7 +71,7 @@ class Engine:
         self._schedule = schedule
         self._step_budget = step_budget
         self._bytecode = lower(program) if name is EngineName.FAST else None
-        barriers = [step for step in program.steps if step.kind is Kind.BARRIER]
+        barriers = [step for step in program.steps if step.kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE)]
         self._plain_barriers = all(plain_barrier(step, program) for step in barriers)
         self._fast: FastTurns | None = None
         self.handed_back = 0
@@ -95,9 +96,10 @@ class Engine:
         watch = SpinWatch(wave)
         while (running := np.flatnonzero(wave.status == Status.RUNNING)).size:
             turn = self._schedule.next_turn(wave.pc, running)
+            wave.asynchronous.in_flight.tick(wave)
             made = self._run_turn(wave, turn, left)
             left -= made
-            if watch.stuck(turn.lanes, made):
+            if watch.stuck(turn.lanes, made) and not wave.asynchronous.in_flight.drain(wave):
                 stall.report_spin(wave)
                 return
             if left <= 0:
@@ -107,6 +109,8 @@ class Engine:
                     hint="an endless loop, or raise Device(step_budget=...)",
                 )
         stall.report_stall(wave)
+        wave.asynchronous.in_flight.drain(wave)
+        register_count.check_end(wave)
 
     def _run_turn(self, wave: Wave, turn: Turn, left: int) -> int:
         """Run a turn; how many steps it made."""
@@ -151,8 +155,14 @@ class Engine:
                 wave.pc[active] = step.target
             case Kind.EXIT:
                 _exit(wave, active)
+            case Kind.TRAP:
+                trap.report(wave, step, active)
+                _exit(wave, active)
             case Kind.BARRIER:
-                block_barrier.arrive(wave, step, pc, active)
+                if block_barrier.wait(wave, step, pc, active) and active is selection:
+                    return pc + 1
+            case Kind.CLUSTER_WAIT:
+                cluster_barrier.wait(wave, step, pc, active)
             case _:
                 if meeting.meet(wave, step, pc, active) and active is selection:
                     return pc + 1
@@ -189,5 +199,7 @@ def _exit(wave: Wave, leaving: Selection) -> None:
     lanes: Lanes = wave.ids(leaving)
     wave.changes += 1
     wave.exit(lanes)
+    endings.leave(wave, lanes)
     meeting.look_again(wave, np.unique(lanes >> WARP_SHIFT))
-    block_barrier.release(wave, wave.geometry.blocks_of(lanes))
+    block_barrier.release_after_exit(wave, wave.geometry.blocks_of(lanes))
+    cluster_barrier.release(wave, np.unique(lanes // wave.geometry.lanes_per_cluster))
