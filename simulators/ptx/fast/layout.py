@@ -32,7 +32,8 @@ WRITTEN = 1  # address of the definedness of the bytes, 0: all defined
 BASE = 2  # lowest legal address
 BYTES = 3  # of one owner's piece
 STARTS = 4  # address of each lane's int64 offset to its owner's piece, 0: one owner
-SPACE_COLUMNS = 5
+LIFE = 5  # address of a byte for each 8-byte word: 1 where a live mbarrier stands; 0 if the program has none
+SPACE_COLUMNS = 6
 
 # Columns of the allocation table, ascending by base: those of DATA, WRITTEN, BASE and BYTES (0 when freed).
 ALLOCATION_COLUMNS = 4

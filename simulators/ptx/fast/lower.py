@@ -85,9 +85,7 @@ class _Lowering:
         self._program = program
         self._operands: list[tuple[int, int, int, int]] = []
         self._plain_barriers = all(
-            plain_barrier(step, program)
-            for step in program.steps
-            if step.kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE)
+            plain_barrier(step, program) for step in program.steps if step.kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE)
         )
 
     def bytecode(self) -> Bytecode:
