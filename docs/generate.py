@@ -44,18 +44,19 @@ sparse and block-scaled forms, s4, u4 and b1 operands, f16 m8n8k4, `ldmatrix` th
 Checked: all lanes of the warp (of the four warps of a warpgroup for `wgmma`) come and none has exited; rows are
 aligned to 16 bytes and lie in shared memory; an undefined bit in a row of A, a column of B or an accumulator makes
 the results undefined that depend on it; the order of `ldmatrix` and `stmatrix`, each row as an access by all lanes of
-the warp; the operands of `wgmma` against earlier writes, as reads by all lanes at issue. **Not yet checked: the order
-of `wgmma`.** Its results are in their registers when it is issued; `wgmma.fence`, `commit_group` and `wait_group` are
-accepted, and a missing one, accumulators touched in flight, shared memory overwritten while it is read, or a missing
-proxy fence has no finding.
+the warp; the operands of `wgmma` against earlier writes, as reads by all lanes at issue. The registers of `wgmma`: a
+`wgmma.fence` of each warp before the first one and after any other access, but not between accumulations of one shape;
+accumulators and A not touched from issue until the `wgmma.wait_group` that covers the group; no `wgmma` left
+uncommitted at the end. A `mov` between registers is a renaming and no access. One warp's wait counts for its whole
+warpgroup's reads of shared memory.
 
 ## What is checked
 
 Bounds, alignment and lifetime of every access; bits that nothing wrote, carried through arithmetic, memory and
 shuffles until they decide an address, a branch or an output; order of shared-memory accesses by barriers;
 threads that a collective waits for in vain; deadlock. Not yet: order in global memory and through fences,
-the order of `wgmma`, asynchronous copies and mbarriers, clusters, approximate
-functions. They are refused, or, for fences, `wgmma` and the order of global memory, accepted without a check.
+asynchronous copies and mbarriers, clusters, approximate
+functions. They are refused, or, for fences and the order of global memory, accepted without a check.
 """
 
 

@@ -16,7 +16,7 @@ from tileproof.oracle.maps.fragment_map import FragmentMap
 from tileproof.simulators.ptx.alu.operation import Operation
 from tileproof.simulators.ptx.findings import Where
 from tileproof.simulators.ptx.layout import SharedVariables
-from tileproof.simulators.ptx.matrix_form import Product
+from tileproof.simulators.ptx.matrix_form import Product, ProductOrderForm
 from tileproof.simulators.ptx.text.syntax import Parameter, Variable
 
 if TYPE_CHECKING:
@@ -73,6 +73,10 @@ class Kind(Enum):
 MATRIX_KINDS = frozenset(
     {Kind.MATRIX_LOAD, Kind.MATRIX_STORE, Kind.MATRIX_TRANSPOSE, Kind.MMA, Kind.WGMMA, Kind.WGMMA_ORDER}
 )
+
+
+#: What copies in flight and mbarriers come from.
+ASYNCHRONOUS_KINDS = frozenset({Kind.MBARRIER, Kind.COPY, Kind.COPY_GROUP, Kind.BULK, Kind.ASYNC_STORE})
 
 
 class StateSpace(Enum):
@@ -295,6 +299,7 @@ class Step:
         sign_from: for each destination, the bits to sign-extend from where a signed result goes to a wider register.
         transfer: for MATRIX_LOAD and MATRIX_STORE, who holds what.
         product: for MMA and WGMMA.
+        product_order: for WGMMA_ORDER.
         asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK and ASYNC_STORE.
     """
 
@@ -322,6 +327,7 @@ class Step:
     sign_from: tuple[int, ...] = ()
     transfer: FragmentMap | None = None
     product: Product | None = None
+    product_order: ProductOrderForm | None = None
     asynchronous: "AsyncForm | None" = None
 
     @cached_property
@@ -383,6 +389,16 @@ class Program:
     def has_warpgroups(self) -> bool:
         """Whether warps meet in groups of four."""
         return any(step.kind is Kind.WGMMA for step in self.steps)
+
+    @cached_property
+    def has_asynchronous(self) -> bool:
+        """Whether anything happens on its own: copies, mbarriers."""
+        return any(step.kind in ASYNCHRONOUS_KINDS for step in self.steps)
+
+    @cached_property
+    def has_register_counts(self) -> bool:
+        """Whether warps give registers away."""
+        return any(step.kind is Kind.REGISTER_COUNT for step in self.steps)
 
     @cached_property
     def shared_granule(self) -> int:

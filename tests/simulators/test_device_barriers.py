@@ -197,8 +197,3 @@ def test_a_spin_on_a_block_that_has_not_started_is_refused() -> None:
         ret;"""
     with pytest.raises(NotModelled, match=r"wait at .* for blocks that have not started; 8 blocks are resident"):
         launch(body, threads=1024, blocks=21)
-
-
-def test_warp_barriers_of_part_of_a_warp_are_refused_by_name() -> None:
-    with pytest.raises(NotModelled, match="leaves out threads of the warp"):
-        launch("bar.warp.sync 0xFFFF; ret;")

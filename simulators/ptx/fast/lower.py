@@ -11,6 +11,7 @@ from tileproof.simulators.ptx.alu.scalar import SCALARS
 from tileproof.simulators.ptx.fast import layout as op
 from tileproof.simulators.ptx.fast import warp
 from tileproof.simulators.ptx.fast.lower_arithmetic import form_of
+from tileproof.simulators.ptx.machine.product_registers import watched_slots
 from tileproof.simulators.ptx.program import (
     NO_GUARD,
     NONE,
@@ -84,6 +85,7 @@ class _Lowering:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._operands: list[tuple[int, int, int, int]] = []
+        self._watched = frozenset(watched_slots(program))
         self._plain_barriers = all(
             plain_barrier(step, program) for step in program.steps if step.kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE)
         )
@@ -110,6 +112,8 @@ class _Lowering:
         line[op.K0 : op.K0 + len(row.constants)] = [_signed(n) for n in row.constants]
 
     def _row(self, step: Step) -> Row | None:
+        if not self._watched.isdisjoint((*step.sources, *step.destinations)):
+            return None  # the rules of registers of `wgmma` are the reference engine's
         match step.kind:
             case Kind.NOTHING:
                 return Row(op.NOTHING)

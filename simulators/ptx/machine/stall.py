@@ -9,10 +9,11 @@ from tileproof.simulators.ptx.machine.wave import Status, Wave
 
 
 def report_stall(wave: Wave) -> None:
-    """No lane runs: report those that wait. A barrier that misses only lanes stuck at a collective is no own cause."""
+    """No lane runs: report those that wait. A barrier that misses lanes told already is no own cause."""
     stuck = np.flatnonzero(wave.status == Status.AT_COLLECTIVE)
     if stuck.size:
         meeting.report_missing(wave, stuck)
+    stuck = np.concatenate((stuck, cluster_barrier.report_diverged(wave)))
     waiting = np.flatnonzero(wave.status == Status.AT_BARRIER)
     per_block = wave.geometry.lanes_per_block
     waiting = waiting[~np.isin(waiting // per_block, stuck // per_block)]

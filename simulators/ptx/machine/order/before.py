@@ -67,9 +67,9 @@ class Before:
         Raises:
             NotModelled: fences may order the accesses.
         """
-        if space is not StateSpace.SHARED:
-            return
         wave = self._wave
+        if space is not StateSpace.SHARED or wave.geometry.blocks_per_cluster > 1:
+            return
         form = SharedKind(kind.writes, kind.strong, kind.by_warp, step.kind is not Kind.WGMMA)
         conflict = self._order.access(form, lanes, offsets, nbytes, pc)
         if conflict is None:
