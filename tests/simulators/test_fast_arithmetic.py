@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from fast_step import NEVER, TABLE, Bits, is_hot, program_of, run_loop
+
 from tileproof.conformance.operands import crossed, operands, read_types
 from tileproof.simulators.ptx.alu.forms import Form, accepted_forms
 from tileproof.simulators.ptx.alu.operation import arithmetic_mnemonics
@@ -34,7 +35,7 @@ def drawn(form: Form) -> list[Bits]:
 def differences(form: Form, compute: Compute, *, wide: bool) -> int:
     """How many lanes differ from `compute`; the loop must have executed the step, but for border results."""
     program = program_of(form, wide=wide)
-    columns = drawn(form)[: len(form.operation.sources)]
+    columns: list[Bits] = drawn(form)[: len(form.operation.sources)]
     if form.mnemonic == "lop3":
         columns = columns[:3]
     lanes = columns[0].size
@@ -45,14 +46,14 @@ def differences(form: Form, compute: Compute, *, wide: bool) -> int:
     if "ftz" in form.qualifiers and form.operation.destinations[0] == "f32":
         unflushed = [bits & np.uint64(0x7FFF_FFFF) for bits in right[:1]]
         keep = (unflushed[0] != BORDER) & (unflushed[0] != 0)  # a flushed result may have been on the border
-    columns, right = [c[keep] for c in columns], [r[keep] for r in right]
-    values = filled(program, columns, len(right[0]), wide=wide)
+    columns, kept = [c[keep] for c in columns], [r[keep] for r in right]
+    values = filled(program, columns, len(kept[0]), wide=wide)
     pc, _ = run_loop(program, values, [(0, values.shape[1])])
     if pc == 0:
         return -1
     different = np.zeros(values.shape[1], np.bool_)
     results = program.steps[0].destinations
-    for slot, bits, type_ in zip(results, right, form.operation.destinations, strict=False):
+    for slot, bits, type_ in zip(results, kept, form.operation.destinations, strict=False):
         if slot >= 0:
             held = bits if type_ == "pred" else widen(bits, type_, program.slot_bits[slot])
             different |= values[slot] != held
@@ -105,7 +106,9 @@ def test_the_instructions_of_common_kernels_are_hot() -> None:
     assert {"cvt.s64.s32", "cvt.rn.f32.s32", "cvt.rzi.s32.f32", "cvt.f32.f16", "cvt.f32.bf16"} <= conversions
 
 
-@pytest.mark.parametrize("opcode", ["add.s32", "mul.wide.s32", "shr.s32", "setp.lt.s32", "cvt.s64.s32", "min.s32", "bfe.s32"])
+@pytest.mark.parametrize(
+    "opcode", ["add.s32", "mul.wide.s32", "shr.s32", "setp.lt.s32", "cvt.s64.s32", "min.s32", "bfe.s32"]
+)
 def test_upper_bits_of_a_wider_register_do_not_count_and_signed_results_fill_it(opcode: str) -> None:
     mnemonic = opcode.partition(".")[0]
     (form,) = [form for form in accepted_forms(mnemonic) if form.opcode == opcode]

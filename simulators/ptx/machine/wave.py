@@ -13,6 +13,7 @@ from tileproof.simulators.ptx.machine.asynchronous.state import Asynchronous
 from tileproof.simulators.ptx.machine.barrier_state import BlockBarriers, ClusterBarriers, RegisterCounts
 from tileproof.simulators.ptx.machine.cluster_memory import Acquaintance, ClusterMemory
 from tileproof.simulators.ptx.machine.geometry import Geometry
+from tileproof.simulators.ptx.machine.loops import Loops
 from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
 from tileproof.simulators.ptx.machine.order.order import Order
 from tileproof.simulators.ptx.machine.product_registers import ProductRegisters
@@ -219,6 +220,11 @@ class Wave:
     def ids(self, selection: Selection) -> Lanes:
         """Lane numbers of a selection, ascending."""
         return self._every_id[selection] if isinstance(selection, slice) else selection
+
+    @cached_property
+    def loops(self) -> Loops:
+        """The program's loops."""
+        return Loops(self.program)
 
     def cluster_of(self, lane: int) -> tuple[int, int]:
         """The first resident block of the lane's cluster, and how many blocks the cluster has."""
