@@ -44,11 +44,11 @@ class Operation:
         undefined: source values and masks of their undefined bits, to masks of the undefined result bits. Never
             says "defined" of a bit that an undefined one can change; no undefined source bit gives no undefined result.
         assumptions: rules inside that the PTX ISA does not settle.
-        inverted: positions of predicate operands that `compute` reads inverted; no part of the name.
         requires: the targets that have it.
         allowed: of an approximate function, source values to the smallest and the largest result that are right, in
             the order of float values, lane by lane; `compute` gives one between. With the flag, results that are known
             to be exact at single operands count; without it the ends grow and fall as the function does.
+        inverted: positions of predicate operands that `compute` reads inverted; no part of the name.
     """
 
     name: str
@@ -57,9 +57,9 @@ class Operation:
     compute: Compute
     undefined: Undefined
     assumptions: tuple[Assumption, ...] = ()
-    inverted: tuple[int, ...] = ()
     requires: Requirement = ALWAYS
     allowed: Allowed | None = None
+    inverted: tuple[int, ...] = ()
 
     @property
     def evidence(self) -> Evidence:
