@@ -19,12 +19,12 @@ from tensor_cases import Illegal, illegal, run
 
 from tileproof.conformance.environment import capture
 from tileproof.kernels.cupy_device import CupyDevice
-from tileproof.kernels.device import Device, DeviceError
+from tileproof.kernels.device import DeviceError
 from tileproof.kernels.tensor_probe import REDUCTIONS, TensorProbe
 from tileproof.simulators.ptx.device import Device as CpuDevice
 
 
-def attempt(device: Device, case: Illegal) -> list[str]:
+def attempt(device: EncodesTensorMaps, case: Illegal) -> list[str]:
     """The GPU's error, or the kinds of findings."""
     copy = case.copy
     reductions = [copy.kind] if copy.kind in REDUCTIONS else []

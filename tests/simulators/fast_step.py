@@ -78,6 +78,7 @@ def run_loop(
         np.zeros_like(values),
         flags,
         np.full(lanes, (1 << 64) - 1, np.uint64),
+        np.zeros(slots, np.uint8),
         np.array(runs, np.int64),
         np.zeros((lanes // 2 + 1, 2), np.int64),
         np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64),

@@ -125,8 +125,6 @@ def _body(slots: Slots, instruction: Instruction) -> Step:
         raise not_modelled(instruction, error.message, error.hint) from error
     if operation is None:
         raise not_modelled(instruction, "this instruction is not modelled")
-    if operation.allowed is not None:
-        raise not_modelled(instruction, "its result is approximate: a later version carries the bracket")
     return slots.arithmetic(instruction, operation, instruction.operands)
 
 

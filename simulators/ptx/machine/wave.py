@@ -21,7 +21,7 @@ from tileproof.simulators.ptx.machine.registers import RegisterFile, Registers, 
 from tileproof.simulators.ptx.machine.reporter import Reporter
 from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT, distinct
-from tileproof.simulators.ptx.program import Program, StateSpace, Step
+from tileproof.simulators.ptx.program import Program, StateSpace
 
 # Of the time that threads read. Any start is legal; this one has bits in the upper half, which %clock_hi shows.
 START_CYCLES = 0x0000_0012_3456_7800
@@ -159,7 +159,7 @@ class Wave:
     @cached_property
     def products(self) -> ProductRegisters:
         """The registers of `wgmma`."""
-        return ProductRegisters(self.program, self.alive.size, self._report_step)
+        return ProductRegisters(self.program, self.alive.size, self._reporter.report_step)
 
     def _shared_spaces(self, window: Window) -> dict[StateSpace, Space]:
         """The block's own shared memory, and the cluster's: one and the same where clusters are single blocks."""
@@ -221,6 +221,10 @@ class Wave:
         """Lane numbers of a selection, ascending."""
         return self._every_id[selection] if isinstance(selection, slice) else selection
 
+    def positions(self, count: int) -> Lanes:
+        """The first `count` indices."""
+        return self._every_id[:count]
+
     @cached_property
     def loops(self) -> Loops:
         """The program's loops."""
@@ -238,9 +242,6 @@ class Wave:
     def report(self, kind: FindingKind, message: str, where: Where, lanes: Lanes, detail: str = "") -> None:
         """Record a finding that `lanes` hit."""
         self._reporter.report(kind, message, where, lanes, detail)
-
-    def _report_step(self, kind: FindingKind, message: str, step: Step, lanes: Lanes) -> None:
-        self.report(kind, message, step.where, lanes)
 
     def note(self, message: str, where: Where, count: int) -> None:
         """Record something quieter."""
