@@ -57,7 +57,7 @@ def target_table() -> str:
         for need in needs:
             words = " and ".join(f"`.{word}`".replace("|", "`/`.") for word in need.words)
             form = f"`{mnemonic}`" + (f" with {words}" if words else "")
-            lines.append(f"| {form} | {need.targets} | {need.section} |")
+            lines.append(f"| {form} | {need.target} | {need.section} |")
     return "\n".join(lines) + "\n"
 
 
