@@ -249,7 +249,10 @@ class BulkCopy:
         """The source is read, if it was not."""
         if self.payload is None:
             self.payload = self.source.load()
-            if self.payload.written is not None and self.target.region.space is StateSpace.GLOBAL:
+            to_global = self.target.region.space is StateSpace.GLOBAL
+            if self.payload.held is not None and to_global:
+                wave.counters.global_bytes_undecided += self.payload.held.open_bytes
+            if self.payload.written is not None and to_global:
                 message = f"{self.step.opcode} puts a value that nothing wrote into global memory"
                 wave.report(FindingKind.UNINITIALISED, message, self.step.where, self.issuers())
         return self.payload
