@@ -10,6 +10,7 @@ from tileproof.simulators.ptx.alu.forms import QUALIFIERS, Form, accepted_forms
 from tileproof.simulators.ptx.alu.operation import arithmetic_mnemonics
 from tileproof.simulators.ptx.alu.requirement import ALWAYS
 from tileproof.simulators.ptx.decoding.decode import DECODERS
+from tileproof.simulators.ptx.decoding.instruction_set import NEEDS
 
 _STRENGTH = (Evidence.INFERRED, Evidence.MEASURED, Evidence.DOCUMENTED)
 
@@ -47,6 +48,17 @@ def later_list() -> str:
                 text = f"{mnemonic} {' from '.join(form.types)}"
                 lines.setdefault(str(form.operation.requires), {})[f"`{text}`"] = None
     return "".join(f"* {requirement}: {', '.join(names)}\n" for requirement, names in lines.items())
+
+
+def target_table() -> str:
+    """One row for each form that not every modelled target has: instruction, target, section of the PTX ISA."""
+    lines = ["| instruction | target | PTX ISA |", "|---|---|---|"]
+    for mnemonic, needs in NEEDS.items():
+        for need in needs:
+            words = " and ".join(f"`.{word}`".replace("|", "`/`.") for word in need.words)
+            form = f"`{mnemonic}`" + (f" with {words}" if words else "")
+            lines.append(f"| {form} | {need.target} | {need.section} |")
+    return "\n".join(lines) + "\n"
 
 
 def other_instructions() -> str:

@@ -215,6 +215,7 @@ class Signal:
         earlier: copies that were in flight.
         words: the mbarrier.
         phase: to which the arrivals are bound.
+        nbytes: none: it is told of arrivals.
     """
 
     step: Step
@@ -223,6 +224,7 @@ class Signal:
     earlier: list[SmallCopy]
     words: tuple[int, ...]
     phase: int
+    nbytes: int = 0
 
     def hide(self) -> None:
         """See `Flight`: nothing is overwritten."""
