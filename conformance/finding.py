@@ -22,6 +22,8 @@ class FindingKind(StrEnum):
     BARRIER = "barrier"
     ASYNC = "async"
     LEAK = "leak"
+    TRAP = "trap"
+    APPROXIMATE = "approximate"
 
     MISMATCH = "mismatch"
     UNWRITTEN = "unwritten"

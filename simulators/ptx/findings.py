@@ -28,6 +28,8 @@ class FindingKind(StrEnum):
     BARRIER = "barrier"
     ASYNC = "async"
     LEAK = "leak"
+    TRAP = "trap"
+    APPROXIMATE = "approximate"
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,8 @@ class Counters:
         global_bytes_written: bytes stored to global memory.
         shared_bytes_read: bytes loaded from shared memory.
         shared_bytes_written: bytes stored to shared memory.
+        global_bytes_undecided: of the bytes stored to global memory, those of values that approximate functions leave
+            open: more than one result is right.
     """
 
     thread_instructions: int = 0
@@ -115,15 +119,26 @@ class Counters:
     global_bytes_written: int = 0
     shared_bytes_read: int = 0
     shared_bytes_written: int = 0
+    global_bytes_undecided: int = 0
 
 
 @dataclass
 class Report:
-    """The outcome of one launch: `findings` is empty when all is well."""
+    """The outcome of one launch: `findings` is empty when all is well.
+
+    Attributes:
+        findings: what is wrong, one entry a cause.
+        notes: the quieter level.
+        counters: what the launch did, whatever engine ran it.
+        engine: which one ran it.
+        handed_back: steps that compiled code left to the reference engine's functions.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
+    engine: str = ""
+    handed_back: int = 0
 
 
 class Findings:
@@ -168,6 +183,6 @@ class Findings:
         known = self._notes.get(key)
         self._notes[key] = Note(message, where, count) if known is None else replace(known, count=known.count + count)
 
-    def report(self, counters: Counters) -> Report:
+    def report(self, counters: Counters, engine: str, handed_back: int) -> Report:
         """The launch's report, in the order in which causes were first seen."""
-        return Report(list(self._findings.values()), list(self._notes.values()), counters)
+        return Report(list(self._findings.values()), list(self._notes.values()), counters, engine, handed_back)

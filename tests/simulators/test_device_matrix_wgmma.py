@@ -13,6 +13,7 @@ from tileproof.oracle.fragments import find_fragments
 from tileproof.oracle.maps.wgmma_descriptor import MatrixDescriptor
 from tileproof.oracle.maps.wgmma_tile import read_tile
 from tileproof.oracle.matrix_unit import multiply_add
+from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.units.operand import ACCUMULATOR_DTYPES, OPERAND_TYPES
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.device import Device
@@ -58,9 +59,9 @@ def kernel(
 .version 8.7
 .target sm_90a
 .address_size 64
+.extern .shared .align 1024 .b8 memory[];
 .visible .entry k(.param .u64 image, .param .u64 words, .param .u64 descriptors, .param .u64 c, .param .u64 d)
 {{
-    .shared .align 1024 .b8 memory[{image_bytes}];
     .reg .pred %p<4>;
     .reg .b32 %t, %s, %i, %u, %block, %a<4>, %c<{count}>, %w<4>, %lane;
     .reg .b64 %d<8>, %da, %db, %x, %y;
@@ -122,7 +123,10 @@ def launch(
     given = np.ascontiguousarray(c.swapaxes(1, 2))
     out = machine.upload(np.zeros_like(given))
     args = (*(machine.upload(np.ascontiguousarray(x)) for x in (image, words, descriptors, given)), out)
-    report = machine.load_ptx(text)["k"].launch(grid=(len(c), 1, 1), block=(threads, 1, 1), args=args)
+    (tiles,) = re.findall(r"setp.lt.u32 %p1, %i, (\d+);", text)
+    report = machine.load_ptx(text)["k"].launch(
+        grid=(len(c), 1, 1), block=(threads, 1, 1), args=args, shared_bytes=int(tiles) * 2048
+    )
     return report, out.download().swapaxes(1, 2)
 
 
@@ -340,7 +344,7 @@ def test_an_accumulator_that_nothing_wrote_counts_only_where_it_is_added() -> No
 
 def test_an_architecture_without_wgmma_refuses_it() -> None:
     text = kernel("f32.e4m3.e4m3", 8, 32).replace("sm_90a", "sm_90")
-    with pytest.raises(NotModelled, match=r"wgmma\.fence\S* at PTX line \d+: sm_90 has no wgmma"):
+    with pytest.raises(Refusal, match=r"wgmma\.fence\S* at PTX line \d+ needs sm_90a .* the module is for sm_90\n"):
         Device("sm_90").load_ptx(text)
 
 

@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from tileproof.simulators.ptx.alu.carry import CARRY
 from tileproof.simulators.ptx.alu.operation import Operation
+from tileproof.simulators.ptx.alu.requirement import Requirement
 from tileproof.simulators.ptx.alu.scalar import SCALARS
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
 from tileproof.simulators.ptx.decoding.variables import Variables
 from tileproof.simulators.ptx.machine.memory import Bits
-from tileproof.simulators.ptx.program import SINK, Kind, Step
+from tileproof.simulators.ptx.program import NONE, SINK, Kind, Step
 from tileproof.simulators.ptx.text.syntax import (
     Address,
     Entry,
@@ -28,7 +30,14 @@ from tileproof.simulators.ptx.text.syntax import (
     Vector,
 )
 
-SPECIALS = frozenset(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz") | {
+_VECTORS = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
+SPECIALS = frozenset(f"%{name}.{axis}" for name in _VECTORS for axis in "xyz") | {
+    "%cluster_ctarank",
+    "%cluster_nctarank",
+    "%is_explicit_cluster",
+    "%smid",
+    "%nsmid",
+    "%gridid",
     "%laneid",
     "%warpid",
     "%nwarpid",
@@ -39,7 +48,9 @@ SPECIALS = frozenset(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nct
     "%lanemask_gt",
     "%dynamic_smem_size",
     "%total_smem_size",
+    "%aggr_smem_size",
 }
+_SPECIAL_BITS = {"%is_explicit_cluster": 1, "%gridid": 64}
 
 
 class Slots:
@@ -47,22 +58,30 @@ class Slots:
 
     Attributes:
         entry: the kernel.
+        target: the module's, such as "sm_90a".
         bits: width of every slot.
         constants: slot to raw bits.
         specials: slot to the name of a special register.
+        shared_symbols: slot to the name of the shared variable, and byte offset in it, whose address it holds.
         globals_used: constant slot to the module variable, and byte offset in it, whose address it holds.
     """
 
-    def __init__(self, entry: Entry, variables: Variables) -> None:
+    def __init__(self, entry: Entry, variables: Variables, target: str) -> None:
         self.entry = entry
-        self.bits = [bits_of(type_) for type_ in entry.registers.values()]
+        self.target = target
+        self.bits = [64 if type_ == "b128" else bits_of(type_) for type_ in entry.registers.values()]
         self.constants: dict[int, int] = {}
         self.specials: dict[int, str] = {}
+        self.shared_symbols: dict[int, tuple[str, int]] = {}
         self.globals_used: dict[int, tuple[Variable, int]] = {}
         self._variables = variables
         self._registers = {name: slot for slot, name in enumerate(entry.registers)}
+        self._upper_halves = {n: self._new_slot(64) for n, type_ in entry.registers.items() if type_ == "b128"}
         self._constant_slots: dict[int, int] = {}
         self._special_slots: dict[str, int] = {}
+        self._carry_slot = NONE
+        self._shared_slots: dict[tuple[str, int], int] = {}
+        self._shared_names = frozenset(v.name for v in (*variables.shared.static, *variables.shared.dynamic))
 
     def register(self, name: str) -> int:
         """The slot of a register."""
@@ -101,16 +120,36 @@ class Slots:
         self._check_width(instruction, operand.name, type_)
         return self._registers[operand.name]
 
+    def sources(self, instruction: Instruction, operand: Operand, type_: str) -> tuple[int, ...]:
+        """The slots of a source operand: two of 64 bits, the lower one first, for 128 bits."""
+        return self._halves(instruction, operand) if type_ == "b128" else (self.source(instruction, operand, type_),)
+
+    def destinations(self, instruction: Instruction, operand: Operand, type_: str) -> tuple[int, ...]:
+        """The slots of a result: two of 64 bits, the lower one first, for 128 bits."""
+        if type_ != "b128":
+            return (self.destination(instruction, operand, type_),)
+        return (SINK, SINK) if isinstance(operand, Sink) else self._halves(instruction, operand)
+
+    def _halves(self, instruction: Instruction, operand: Operand) -> tuple[int, int]:
+        if not isinstance(operand, Register) or operand.name not in self._upper_halves:
+            raise not_modelled(instruction, "128 bits need a register of type .b128")
+        return self._registers[operand.name], self._upper_halves[operand.name]
+
     def arithmetic(self, instruction: Instruction, operation: Operation, operands: Sequence[Operand]) -> Step:
         """A step that computes `operation`: destinations first, sources after them, as PTX writes them."""
+        self.require(instruction, operation.requires)
         results = pair(operands[0])
-        if len(operands) - 1 != len(operation.sources) or len(results) > len(operation.destinations):
+        shown = [type_ for type_ in operation.sources if type_ != CARRY]
+        given = [type_ for type_ in operation.destinations if type_ != CARRY]
+        if len(operands) - 1 != len(shown) or len(results) > len(given):
             raise not_modelled(instruction, f"{len(operands)} operands do not fit {operation.name}")
         inputs = [operand.register if isinstance(operand, Negated) else operand for operand in operands[1:]]
         negated = [index for index, operand in enumerate(operands[1:]) if isinstance(operand, Negated)]
-        sources = [self.source(instruction, o, t) for o, t in zip(inputs, operation.sources, strict=True)]
-        results += (Sink(),) * (len(operation.destinations) - len(results))
-        targets = [self.destination(instruction, o, t) for o, t in zip(results, operation.destinations, strict=True)]
+        sources = [self.source(instruction, o, t) for o, t in zip(inputs, shown, strict=True)]
+        results += (Sink(),) * (len(given) - len(results))
+        targets = [self.destination(instruction, o, t) for o, t in zip(results, given, strict=True)]
+        sources += [self._carry()] * (len(operation.sources) - len(shown))
+        targets += [self._carry()] * (len(operation.destinations) - len(given))
         return Step(
             Kind.ARITHMETIC,
             opcode(instruction),
@@ -121,6 +160,17 @@ class Slots:
             narrow=self.narrow(sources, operation.sources),
             sign_from=self.sign_from(targets, operation.destinations),
         )
+
+    def require(self, instruction: Instruction, requirement: Requirement) -> None:
+        """Refuse an instruction that the module's target does not have."""
+        if not requirement.met_by(self.target):
+            raise not_modelled(instruction, f"{self.target} does not have it", f"it needs .target {requirement}")
+
+    def _carry(self) -> int:
+        """The slot of the carry flag, which nothing has written at first."""
+        if self._carry_slot == NONE:
+            self._carry_slot = self._new_slot(1)
+        return self._carry_slot
 
     def narrow(self, slots: Sequence[int], types: Sequence[str]) -> tuple[int, ...]:
         """Bits of each operand type where its register is wider, else 0."""
@@ -145,12 +195,19 @@ class Slots:
             self.constants[slot] = bits
         return slot
 
+    def is_local(self, base: Operand) -> bool:
+        """Whether an address begins at a variable in local memory, as the parameters of calls do."""
+        variable = self.entry.variables.get(base.name) if isinstance(base, Symbol) else None
+        return variable is not None and variable.space == "local"
+
     def symbol(self, instruction: Instruction, name: str, offset: int) -> int:
         """The slot that holds a variable's or parameter's address in its own space."""
         variables = self._variables
         for addresses in (variables.addresses, variables.parameters.offsets):
             if name in addresses:
                 return self.constant((addresses[name] + offset) & 0xFFFF_FFFF_FFFF_FFFF)
+        if name in self._shared_names:
+            return self._shared_symbol(name, offset)
         if name not in variables.globals:
             raise not_modelled(instruction, f"the address of {name} is not modelled")
         slot = self._new_slot(64)
@@ -178,12 +235,20 @@ class Slots:
 
     def _check_width(self, instruction: Instruction, register: str, type_: str) -> None:
         have = self.entry.registers[register]
-        if (type_ == "pred") != (have == "pred") or bits_of(have) < bits_of(type_):
+        if have == "b128" or (type_ == "pred") != (have == "pred") or bits_of(have) < bits_of(type_):
             raise not_modelled(instruction, f"register {register} of type .{have} as an operand of type .{type_}")
 
     def _new_slot(self, width: int) -> int:
         self.bits.append(width)
         return len(self.bits) - 1
+
+    def _shared_symbol(self, name: str, offset: int) -> int:
+        """One slot for each address: it differs from block to block of a cluster, so it is no constant."""
+        key = (name, offset)
+        if key not in self._shared_slots:
+            self._shared_slots[key] = self._new_slot(32)
+            self.shared_symbols[self._shared_slots[key]] = key
+        return self._shared_slots[key]
 
     def _special(self, instruction: Instruction, name: str) -> int:
         if name == "WARP_SZ":
@@ -191,7 +256,7 @@ class Slots:
         if name not in SPECIALS:
             raise not_modelled(instruction, f"the special register {name} is not modelled")
         if name not in self._special_slots:
-            self._special_slots[name] = self._new_slot(32)
+            self._special_slots[name] = self._new_slot(_SPECIAL_BITS.get(name, 32))
             self.specials[self._special_slots[name]] = name
         return self._special_slots[name]
 
@@ -228,4 +293,5 @@ def _with_negated(operation: Operation, positions: Sequence[int]) -> Operation:
         operation,
         compute=lambda values: compute(inverted(values)),
         undefined=lambda values, masks: undefined(inverted(values), masks),
+        inverted=tuple(positions),
     )

@@ -1,17 +1,22 @@
 """Loads and stores of a group of lanes: values, definedness, order."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine import bracket
 from tileproof.simulators.ptx.machine.addressing import Positions, access_of, pieces
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask, Piece
-from tileproof.simulators.ptx.machine.order import AccessKind
-from tileproof.simulators.ptx.machine.races import check_order, check_overlap
+from tileproof.simulators.ptx.machine.order.kinds import AccessKind
+from tileproof.simulators.ptx.machine.overlap import check_overlap
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import StateSpace, Step
+
+#: Whose accesses are ordered: local memory is private, the others are read only.
+_WORD_BYTES = 8
+ORDERED_SPACES = frozenset({StateSpace.GLOBAL, StateSpace.SHARED})
 
 
 def load(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
@@ -21,21 +26,24 @@ def load(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     count = len(step.destinations)
     values: list[Bits | None] = [None] * count
     masks: list[Bits | None] = [None] * count
+    opened: list[bracket.Opened] = []
     for space, positions, piece in pieces(wave, step, selection, lanes):
         for index in range(count):
             loaded, undefined = piece.backing.load(piece.offsets + index * access.size, access.size)
             values[index] = scatter(values[index], lanes.size, positions, loaded)
             if undefined is not None:
                 masks[index] = scatter(masks[index], lanes.size, positions, undefined)
-        if space is StateSpace.SHARED:
-            check_order(wave, step, pc, AccessKind(False, access.strong), lanes[positions], piece.offsets)
+            if piece.backing.brackets is not None:
+                opened += bracket.found(piece, index, access.size, positions)
+        if space in ORDERED_SPACES:
+            _order_load(wave, step, pc, lanes[positions], space, piece)
         wave.count_read(space, piece.offsets.size * step.access_bytes)
     wave.polls += access.strong
-    if access.acquires:
-        wave.order.acquire(lanes)
     signs = step.sign_from or (0,) * count
     for slot, value, mask, sign in zip(step.destinations, values, masks, signs, strict=True):
         wave.registers.write(slot, selection, np.zeros(lanes.size, np.uint64) if value is None else value, mask, sign)
+    if opened:
+        bracket.loaded(wave, step, lanes, opened)
 
 
 def store(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
@@ -46,8 +54,7 @@ def store(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     narrow = (8 * access.size,) * len(slots)
     values = [wave.registers.read(slot, selection, 8 * access.size) for slot in slots]
     masks = wave.registers.undefined(slots, selection, narrow)
-    if access.releases:
-        wave.order.release(lanes)
+    intervals = bracket.stored(wave, step, selection, values) if wave.registers.brackets.live else None
     for space, positions, piece in pieces(wave, step, selection, lanes):
         here = [value[positions] for value in values]
         undefined = None if masks is None else [mask[positions] for mask in masks]
@@ -55,13 +62,48 @@ def store(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
             check_output(wave, step, lanes[positions], undefined)
         if not access.strong:
             check_overlap(wave, step, lanes[positions], piece.offsets, here)
-        if space is StateSpace.SHARED:
-            kind = AccessKind(True, access.strong)
-            check_order(wave, step, pc, kind, lanes[positions], piece.offsets, _Unchanged(piece, access.size, here))
+        if space in ORDERED_SPACES:
+            unchanged = _Unchanged(piece, access.size, here)
+            _order_store(wave, step, pc, lanes[positions], space, piece, unchanged)
         for index, value in enumerate(here):
             mask = None if undefined is None else undefined[index]
             piece.backing.store(piece.offsets + index * access.size, access.size, value, mask)
+        if intervals is not None:
+            bracket.put(wave, space, piece, access.size, [i and i.take(positions) for i in intervals])
         wave.count_written(space, piece.offsets.size * step.access_bytes)
+
+
+def _order_load(wave: Wave, step: Step, pc: int, lanes: Lanes, space: StateSpace, piece: Piece) -> None:
+    access, kind = access_of(step), AccessKind.of(step, access_of(step))
+    wave.order.access(kind, step, pc, lanes, space, piece.backing, piece.offsets, step.access_bytes)
+    if access.strong:
+        wave.order.strong_load(
+            lanes, space, piece.backing, piece.offsets, step.access_bytes, access.scope, access.acquires
+        )
+
+
+def _order_store(
+    wave: Wave, step: Step, pc: int, lanes: Lanes, space: StateSpace, piece: Piece, unchanged: Callable[[], Mask]
+) -> None:
+    access, kind = access_of(step), AccessKind.of(step, access_of(step))
+    wave.order.access(kind, step, pc, lanes, space, piece.backing, piece.offsets, step.access_bytes, unchanged)
+    if access.strong:
+        wave.order.strong_store(
+            lanes, space, piece.backing, piece.offsets, step.access_bytes, access.scope, access.releases
+        )
+
+
+def discard(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
+    """`discard`: the bytes lose their values, as after a store of bits that nothing wrote."""
+    access = access_of(step)
+    lanes = wave.ids(selection)
+    for space, positions, piece in pieces(wave, step, selection, lanes):
+        kind = AccessKind.of(step, access)
+        wave.order.access(kind, step, pc, lanes[positions], space, piece.backing, piece.offsets, access.size)
+        nothing = np.zeros(piece.offsets.size, np.uint64)
+        for start in range(0, access.size, _WORD_BYTES):
+            piece.backing.store(piece.offsets + start, _WORD_BYTES, nothing, ~nothing)
+        wave.count_written(space, piece.offsets.size * access.size)
 
 
 class _Unchanged:

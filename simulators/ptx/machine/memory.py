@@ -10,6 +10,7 @@ at +8), although the host array behind it is padded; a 2-byte load there is fine
 """
 
 import bisect
+import itertools
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine.bracket_interval import Interval
+from tileproof.simulators.ptx.machine.bracket_memory import BracketBytes, HeldBytes
 
 Bits = NDArray[np.uint64]
 Lanes = NDArray[np.int64]
@@ -31,6 +34,10 @@ ALLOCATION_GAP = 1 << 20
 GLOBAL_BASE = 0x7000_0000_0000
 # Host arrays are padded so that every aligned access of up to 16 bytes can be made through a typed view.
 PADDING = 16
+
+# Pieces this far apart, or a multiple of it, would share few sets of the host's nearest cache.
+_SAME_SETS_BYTES = 1024
+_CACHE_LINE_BYTES = 64
 
 _ALL_BITS = np.uint8(0xFF)
 _UNSIGNED: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -62,6 +69,13 @@ class Piece:
     offsets: Lanes
 
 
+@dataclass
+class Moves:
+    """How often arrays were exchanged for others: those who hold host addresses of them look here."""
+
+    count: int = 0
+
+
 class Backing:
     """Bytes, and which of their bits something wrote: `written` is None while that is all of them.
 
@@ -74,6 +88,14 @@ class Backing:
         self.nbytes = nbytes
         self.data: Bytes = np.zeros(padded, np.uint8)
         self.written: Bytes | None = None if defined else np.zeros(padded, np.uint8)
+        # Bytes that an approximate function left open; None while there are none.
+        self.brackets: BracketBytes | None = None
+        self.moves = Moves()
+
+    @property
+    def addresses(self) -> tuple[int, int]:
+        """Host addresses of both arrays, 0 for one that is not there."""
+        return self.data.ctypes.data, 0 if self.written is None else self.written.ctypes.data
 
     def fill(self, start: int, raw: bytes | memoryview) -> None:
         """Write bytes from the host."""
@@ -81,6 +103,15 @@ class Backing:
         self.data[start : start + source.size] = source
         if self.written is not None:
             self.written[start : start + source.size] = _ALL_BITS
+        if self.brackets is not None:
+            self.brackets.clear_range(start, start + source.size)
+
+    def track(self) -> Bytes:
+        """Which bits something wrote, from now on byte by byte."""
+        if self.written is None:
+            self.written = np.full(self.data.shape, _ALL_BITS)
+            self.moves.count += 1
+        return self.written
 
     def load(self, offsets: Lanes, size: int) -> tuple[Bits, Bits | None]:
         """Values and undefined-bit masks (None: all defined) at aligned byte offsets."""
@@ -96,11 +127,32 @@ class Backing:
         """Write values; of several writes to one place the last one stays."""
         element = _UNSIGNED[size]
         index = offsets // size
+        if self.brackets is not None:
+            self.brackets.clear(offsets, size)
         self.data.view(element)[index] = values.astype(element)
-        if masks is not None and self.written is None:
-            self.written = np.full(self.data.shape, _ALL_BITS)
+        if masks is not None:
+            self.track()
         if self.written is not None:
             self.written.view(element)[index] = np.iinfo(element).max if masks is None else ~masks.astype(element)
+
+    def bracket(self, offsets: Lanes, size: int) -> Interval | None:
+        """The interval at aligned byte offsets; None if all of them hold values."""
+        return None if self.brackets is None else self.brackets.load(self.data, offsets, size)
+
+    def set_bracket(self, offsets: Lanes, size: int, interval: Interval) -> None:
+        """After a store of nominal values: the interval around them."""
+        if interval.wide.any():
+            if self.brackets is None:
+                self.brackets = BracketBytes(self.data.size)
+                self.moves.count += 1
+            self.brackets.store(offsets, size, interval)
+
+    def put_brackets(self, starts: Lanes, nbytes: int, held: HeldBytes | None) -> None:
+        """After bytes were copied to pieces of `nbytes`: what an approximate function left open of them."""
+        if self.brackets is None and held is not None:
+            self.brackets = BracketBytes(self.data.size)
+        if self.brackets is not None:
+            self.brackets.put(starts, nbytes, held)
 
 
 class Space(Protocol):
@@ -124,17 +176,29 @@ class Allocation(Backing):
         self.freed = True
         self.data = np.zeros(0, np.uint8)
         self.written = None
+        self.brackets = None
+        self.moves.count += 1
 
 
 class GlobalMemory:
-    """Allocations by address. Addresses are never reused."""
+    """Allocations by address. Addresses are never reused.
+
+    Attributes:
+        number: tells the memories of one process apart, whose addresses are alike.
+    """
+
+    _numbers = itertools.count(1)
 
     def __init__(self, limit_bytes: int) -> None:
+        self.number = next(GlobalMemory._numbers)
         self._limit_bytes = limit_bytes
         self._used_bytes = 0
         self._next = GLOBAL_BASE
         self._bases: list[int] = []
         self._allocations: list[Allocation] = []
+        self._moves = Moves()
+        self._table: Lanes = np.zeros((0, 4), np.int64)
+        self._table_moves = 0
 
     def allocate(self, nbytes: int, *, defined: bool) -> Allocation:
         """A new allocation of `nbytes` bytes.
@@ -152,7 +216,21 @@ class GlobalMemory:
         self._next += -(-(nbytes + ALLOCATION_GAP) // ALLOCATION_ALIGNMENT) * ALLOCATION_ALIGNMENT
         self._bases.append(allocation.base)
         self._allocations.append(allocation)
+        allocation.moves = self._moves
+        self._moves.count += 1
         return allocation
+
+    def table(self) -> Lanes:
+        """For each allocation, ascending: addresses of its arrays, its base, its bytes.
+
+        These are 0 where it is freed, and where some of them are open: compiled code knows no intervals.
+        """
+        if self._table_moves != self._moves.count:
+            lines = [
+                (*a.addresses, a.base, 0 if a.freed or a.brackets is not None else a.nbytes) for a in self._allocations
+            ]
+            self._table, self._table_moves = np.array(lines, np.int64).reshape(-1, 4), self._moves.count
+        return self._table
 
     def release(self, allocation: Allocation) -> None:
         """Free an allocation; later accesses are `use-after-free`."""
@@ -225,11 +303,21 @@ class Window(Backing):
 
     def __init__(self, name: str, base: int, nbytes: int, owners: int, *, defined: bool) -> None:
         self.stride = -(-nbytes // PADDING) * PADDING
+        if nbytes and owners > 1 and self.stride % _SAME_SETS_BYTES == 0:
+            self.stride += _CACHE_LINE_BYTES
         super().__init__(self.stride * owners, defined=defined)
         self._name = name
         self._base = base
         self._piece_bytes = nbytes
         self._starts: Lanes | None = None
+
+    def line(self) -> tuple[int, int, int, int, int]:
+        """Addresses of both arrays, first legal address, bytes of a piece, address of the lanes' offsets or 0.
+
+        The bytes are 0 where some of them are open: compiled code knows no intervals.
+        """
+        starts = 0 if self._starts is None else self._starts.ctypes.data
+        return (*self.addresses, self._base, 0 if self.brackets is not None else self._piece_bytes, starts)
 
     def owned_by(self, lanes_per_owner: int) -> "Window":
         """Say how many consecutive lanes share a piece; without this all lanes share the first one."""

@@ -15,18 +15,18 @@ from tileproof.oracle.maps.wgmma_tile import Codes, Major, tile_addresses
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.layout import RANK_SHIFT
 from tileproof.simulators.ptx.machine.matrix_transfer import load_chunks
 from tileproof.simulators.ptx.machine.memory import Bits, Bytes, Lanes
-from tileproof.simulators.ptx.machine.order import AccessKind
-from tileproof.simulators.ptx.machine.races import check_order
+from tileproof.simulators.ptx.machine.order.kinds import AccessKind, Engine
 from tileproof.simulators.ptx.machine.registers import Selection
-from tileproof.simulators.ptx.machine.shadow import WARP
+from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
 from tileproof.simulators.ptx.machine.warpgroup import LANES, WARPS
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.matrix_form import SharedMatrix
 from tileproof.simulators.ptx.program import StateSpace, Step
 
-_READS = AccessKind(False, False, by_warp=True, lasting=False)
+_READS = AccessKind(writes=False, by_warp=True)
 
 
 def read_shared(
@@ -38,7 +38,8 @@ def read_shared(
     descriptors = uniform(wave, step, selection, matrix.descriptor, "matrix descriptor")
     addresses = np.stack([_chunks(step, int(bits), matrix) for bits in descriptors])
     owners = np.repeat(groups, addresses.shape[1])
-    found, faults = wave.spaces[StateSpace.SHARED].locate(addresses.reshape(-1), owners, ROW_BYTES)
+    ranks = (wave.geometry.rank[owners] << RANK_SHIFT).astype(np.uint64)  # descriptors have no room for the rank
+    found, faults = wave.spaces[StateSpace.SHARED].locate(addresses.reshape(-1) + ranks, owners, ROW_BYTES)
     for fault in faults:
         wave.report(
             fault.kind, f"{step.opcode} reads {fault.message}", step.where, owners[fault.positions], fault.detail
@@ -51,7 +52,13 @@ def read_shared(
             masks = np.zeros_like(chunks) if masks is None else masks
             masks[piece.positions] = undefined
         warps = (owners[piece.positions][:, np.newaxis] + WARP * np.arange(WARPS)).reshape(-1)
-        check_order(wave, step, pc, _READS, warps, np.repeat(piece.offsets, WARPS))
+        offsets = np.repeat(piece.offsets, WARPS)
+        wave.order.access(_READS, step, pc, warps, StateSpace.SHARED, piece.backing, offsets, ROW_BYTES)
+        issuers = owners[piece.positions]
+        ticks = wave.products.committed[issuers >> WARP_SHIFT]
+        wave.order.async_access(
+            Engine.WGMMA, ticks, step, pc, issuers, False, StateSpace.SHARED, piece.backing, piece.offsets, ROW_BYTES
+        )
         wave.count_read(StateSpace.SHARED, piece.offsets.size * ROW_BYTES)
     return _elements(matrix, chunks, groups), None if masks is None else _elements(matrix, masks, groups)
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from tileproof.simulators.ptx.machine.collective import present_bits
 from tileproof.simulators.ptx.machine.memory import Lanes, Mask
-from tileproof.simulators.ptx.machine.shadow import WARP, WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
 from tileproof.simulators.ptx.machine.wave import Wave
 
 WARPS = 4

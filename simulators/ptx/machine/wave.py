@@ -1,20 +1,41 @@
 """The blocks that are resident together: the whole machine state of one wave of a launch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from tileproof.simulators.ptx.findings import SHOWN_THREADS, Counters, FindingKind, Findings, Thread, Where
-from tileproof.simulators.ptx.layout import LOCAL_BASE, SHARED_BASE
+from tileproof.simulators.ptx.findings import Counters, FindingKind, Findings, Where
+from tileproof.simulators.ptx.layout import (
+    LOCAL_BASE,
+    RANK_SHIFT,
+    SHARED_BASE,
+    SHARED_UNIT_BYTES,
+    SharedPlacement,
+    align_up,
+)
+from tileproof.simulators.ptx.machine.asynchronous.state import Asynchronous
+from tileproof.simulators.ptx.machine.barrier_state import BlockBarriers, ClusterBarriers, RegisterCounts
+from tileproof.simulators.ptx.machine.cluster_memory import Acquaintance, ClusterMemory
 from tileproof.simulators.ptx.machine.geometry import Geometry
+from tileproof.simulators.ptx.machine.loops import Loops
 from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
-from tileproof.simulators.ptx.machine.order import SharedOrder
-from tileproof.simulators.ptx.machine.registers import Registers, Selection
+from tileproof.simulators.ptx.machine.order.order import Order
+from tileproof.simulators.ptx.machine.product_registers import ProductRegisters
+from tileproof.simulators.ptx.machine.registers import RegisterFile, Registers, Selection
+from tileproof.simulators.ptx.machine.reporter import Reporter
 from tileproof.simulators.ptx.machine.schedule import Schedule
-from tileproof.simulators.ptx.machine.shadow import WARP, WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT, distinct
 from tileproof.simulators.ptx.program import Program, StateSpace
+
+# Of the time that threads read. Any start is legal; this one has bits in the upper half, which %clock_hi shows.
+START_CYCLES = 0x0000_0012_3456_7800
+
+
+# Special registers that hold the same in every wave of a launch.
+_OF_ALL_WAVES = ("%tid.", "%ntid.", "%nctaid.", "%laneid", "%warpid", "%nwarpid", "%lanemask_")
 
 
 class Status(IntEnum):
@@ -24,6 +45,7 @@ class Status(IntEnum):
     AT_BARRIER = 1
     AT_COLLECTIVE = 2
     EXITED = 3
+    AT_CLUSTER = 4
 
 
 @dataclass(frozen=True)
@@ -35,12 +57,22 @@ class LaunchMemory:
         parameters: the parameter area.
         constants: module constants.
         global_addresses: constant slot to address, for module variables.
+        shared: where the kernel's shared variables lie.
+        multiprocessors: of the GPU.
+        warps: that one of them holds.
+        grid_id: of the launch.
+        registers: arrays for the registers of one wave after the other.
     """
 
     global_memory: GlobalMemory
     parameters: Window
     constants: Window
     global_addresses: Mapping[int, int]
+    shared: SharedPlacement
+    multiprocessors: int
+    warps: int
+    grid_id: int
+    registers: RegisterFile = field(default_factory=RegisterFile)
 
 
 class Wave:
@@ -52,6 +84,10 @@ class Wave:
         alive: for every warp the bits of its lanes that have not exited.
         changes: grows with everything that one thread may wait for another to do.
         polls: grows with everything that a thread that waits for another one does over and over.
+        shared: shared memory of all resident blocks, one after the other.
+        acquaintance: who may touch a peer's shared memory.
+        warp_barrier_mask: for every lane that waits at a `bar.warp.sync`, the members that it names; else 0.
+        cycles: the time that threads read.
 
     Args:
         program: the kernel.
@@ -78,44 +114,141 @@ class Wave:
         self.geometry = geometry
         self.schedule = schedule
         self.counters = counters
-        self._findings = findings
+        self._reporter = Reporter(geometry, findings)
         lanes, blocks = geometry.lanes, geometry.resident.size
         live = geometry.live()
-        self._every_id: Lanes = np.arange(lanes)
+        self._every_id = _every_lane(lanes)
         self.pc = np.zeros(lanes, np.int64)
         self.status = np.full(lanes, Status.EXITED, np.int8)
         self.status[live] = Status.RUNNING
         self.alive: Bits = _warp_words(self.status != Status.EXITED)
         self.changes = 0
         self.polls = 0
-        self.registers = Registers(program.slot_bits, live, lanes)
-        self._fill(memory.global_addresses)
-        shared = Window("shared", SHARED_BASE, geometry.total_shared_bytes, blocks, defined=False)
+        self.registers = Registers(program.slot_bits, live, lanes, memory.registers)
+        self._fill(memory)
+        shared = Window("shared", memory.shared.base, geometry.total_shared_bytes, blocks, defined=False)
         local = Window("local", LOCAL_BASE, program.local_bytes, lanes, defined=False)
+        self.acquaintance = Acquaintance(geometry)
+        self.warp_barrier_mask: Bits = np.zeros(lanes, np.uint64)
+        self.cycles = START_CYCLES
         self.spaces: dict[StateSpace, Space] = {
             StateSpace.GLOBAL: memory.global_memory,
-            StateSpace.SHARED: shared.owned_by(geometry.lanes_per_block),
+            **self._shared_spaces(shared.owned_by(geometry.lanes_per_block)),
             StateSpace.LOCAL: local.owned_by(1),
             StateSpace.PARAM: memory.parameters,
             StateSpace.CONST: memory.constants,
         }
-        self.order = SharedOrder(shared.stride * blocks, program.shared_granule, blocks, geometry.warps_per_block)
+        self.order = Order(program, self._reporter, shared.stride * blocks)
+        self.shared = shared
+        self._shared_base, self._lanes, self._blocks = memory.shared.base, lanes, blocks
 
-    def _fill(self, global_addresses: Mapping[int, int]) -> None:
+    # What many kernels have no use for is made at its first use: a wave of a short kernel must cost little.
+
+    @cached_property
+    def asynchronous(self) -> Asynchronous:
+        """mbarriers and copies in flight."""
+        shared = self.shared
+        return Asynchronous(self._lanes, shared.nbytes, shared.stride, self._shared_base, self.schedule)
+
+    @cached_property
+    def block_barriers(self) -> BlockBarriers:
+        """Who has come to the named barriers."""
+        return BlockBarriers(self._blocks, self._lanes)
+
+    @cached_property
+    def cluster_barriers(self) -> ClusterBarriers:
+        """Who has come to the barriers of clusters."""
+        return ClusterBarriers(self.geometry)
+
+    @cached_property
+    def register_counts(self) -> RegisterCounts:
+        """How many registers the warps have."""
+        return RegisterCounts(self.program.register_limit, self.alive.size)
+
+    @cached_property
+    def products(self) -> ProductRegisters:
+        """The registers of `wgmma`."""
+        return ProductRegisters(self.program, self.alive.size, self._reporter.report_step)
+
+    def _shared_spaces(self, window: Window) -> dict[StateSpace, Space]:
+        """The block's own shared memory, and the cluster's: one and the same where clusters are single blocks."""
+        if self.geometry.blocks_per_cluster == 1:
+            return {StateSpace.SHARED: window, StateSpace.CLUSTER: window}
+        return {
+            space: ClusterMemory(window, self.geometry, self.acquaintance, peers=space is StateSpace.CLUSTER)
+            for space in (StateSpace.SHARED, StateSpace.CLUSTER)
+        }
+
+    def _fill(self, memory: LaunchMemory) -> None:
+        program, registers = self.program, self.registers
+        if registers.kept:  # by the last wave, of as many lanes
+            for slot in (*program.constants, *program.shared_symbols):
+                registers.keep(slot)
+        else:
+            self._fill_constants(memory)
+        for slot, name in program.specials.items():
+            if registers.kept and name.startswith(_OF_ALL_WAVES):
+                registers.keep(slot)
+            else:
+                registers.fill(slot, self._special(name, memory))
+
+    def _fill_constants(self, memory: LaunchMemory) -> None:
         for slot, bits in self.program.constants.items():
-            self.registers.fill(slot, global_addresses.get(slot, bits))
-        for slot, name in self.program.specials.items():
-            self.registers.fill(slot, self.geometry.special(name))
+            self.registers.fill(slot, memory.global_addresses.get(slot, bits))
+        rank = (self.geometry.rank << RANK_SHIFT).astype(np.uint64)
+        for slot, (name, offset) in self.program.shared_symbols.items():
+            self.registers.fill(slot, rank + np.uint64((memory.shared.addresses[name] + offset) & 0xFFFF_FFFF))
+
+    def _special(self, name: str, memory: LaunchMemory) -> int | Bits:
+        """A special register: those of the geometry, and those that say where and when a block runs."""
+        match name:
+            case "%smid":
+                blocks = self.schedule.multiprocessors(self.geometry.resident.size, memory.multiprocessors)
+                return np.repeat(blocks, self.geometry.lanes_per_block).astype(np.uint64)
+            case "%nsmid":
+                return memory.multiprocessors
+            case "%gridid":
+                return memory.grid_id
+            case "%nwarpid":
+                return memory.warps
+            case "%total_smem_size":
+                return align_up(memory.shared.given_bytes, SHARED_UNIT_BYTES)
+            case "%aggr_smem_size":
+                return SHARED_BASE + memory.shared.given_bytes
+        return self.geometry.special(name)
 
     def exit(self, lanes: Lanes) -> None:
         """The lanes end."""
         self.status[lanes] = Status.EXITED
-        warps = np.unique(lanes >> WARP_SHIFT)
+        self.registers.leave(lanes.size)
+        self.order.exit(lanes)
+        if self.registers.present == 0:
+            self.acquaintance.gone[:] = True
+            self.alive[:] = 0
+            return
+        blocks = self.geometry.blocks_of(lanes)
+        running = self.status.reshape(-1, self.geometry.lanes_per_block)[blocks] != Status.EXITED
+        self.acquaintance.gone[blocks] = ~running.any(axis=1)
+        warps = distinct(lanes >> WARP_SHIFT)
         self.alive[warps] = _warp_words(self.status.reshape(-1, WARP)[warps].reshape(-1) != Status.EXITED)
 
     def ids(self, selection: Selection) -> Lanes:
         """Lane numbers of a selection, ascending."""
         return self._every_id[selection] if isinstance(selection, slice) else selection
+
+    def positions(self, count: int) -> Lanes:
+        """The first `count` indices."""
+        return self._every_id[:count]
+
+    @cached_property
+    def loops(self) -> Loops:
+        """The program's loops."""
+        return Loops(self.program)
+
+    def cluster_of(self, lane: int) -> tuple[int, int]:
+        """The first resident block of the lane's cluster, and how many blocks the cluster has."""
+        blocks = self.geometry.blocks_per_cluster
+        return lane // self.geometry.lanes_per_cluster * blocks, blocks
 
     def lane_order(self, count: int) -> Lanes | None:
         """The order in which `count` lanes of one atomic take turns; None for ascending."""
@@ -123,23 +256,11 @@ class Wave:
 
     def report(self, kind: FindingKind, message: str, where: Where, lanes: Lanes, detail: str = "") -> None:
         """Record a finding that `lanes` hit."""
-        self._findings.add(kind, message, where, self._threads(lanes), count=lanes.size, detail=detail)
-
-    def report_race(
-        self, message: str, where: Where, lanes: Lanes, detail: str, earlier: Where, other_lane: int
-    ) -> None:
-        """Record that `lanes` race with an access at `earlier`; two lines race once, whichever comes first."""
-        first, *rest = self._threads(lanes)
-        threads = [first, self.geometry.thread(other_lane), *rest]
-        pair = frozenset((where.source, earlier.source))
-        self._findings.add(FindingKind.RACE, message, where, threads, count=lanes.size, detail=detail, cause=pair)
-
-    def _threads(self, lanes: Lanes) -> list[Thread]:
-        return [self.geometry.thread(int(lane)) for lane in lanes[:SHOWN_THREADS]]
+        self._reporter.report(kind, message, where, lanes, detail)
 
     def note(self, message: str, where: Where, count: int) -> None:
         """Record something quieter."""
-        self._findings.note(message, where, count)
+        self._reporter.note(message, where, count)
 
     def count_read(self, space: StateSpace, nbytes: int) -> None:
         """Count bytes loaded."""
@@ -155,6 +276,11 @@ class Wave:
             self.counters.global_bytes_written += nbytes
         elif space is StateSpace.SHARED:
             self.counters.shared_bytes_written += nbytes
+
+
+@lru_cache(maxsize=16)
+def _every_lane(lanes: int) -> Lanes:
+    return np.arange(lanes)
 
 
 def _warp_words(flags: Mask) -> Bits:

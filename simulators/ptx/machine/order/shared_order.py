@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileproof.simulators.ptx.machine.memory import Lanes, Mask
-from tileproof.simulators.ptx.machine.shadow import WARP, AccessSet, Earlier, LastWrite, Rows
+from tileproof.simulators.ptx.machine.order.before_shadow import WARP, AccessSet, Earlier, LastWrite, Rows
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Conflict:
 
 
 @dataclass(frozen=True)
-class AccessKind:
+class SharedKind:
     """How a step touches memory: an atomic is a strong write.
 
     Attributes:
@@ -79,7 +79,7 @@ class SharedOrder:
         self._released = np.zeros(warps, np.bool_)
         self._acquired = np.zeros(warps, np.bool_)
         self._last_write = LastWrite(self._granules)
-        self._sets: dict[AccessKind, AccessSet] = {}
+        self._sets: dict[SharedKind, AccessSet] = {}
 
     def barrier(self, lanes: Lanes) -> None:
         """The lanes of completed barriers of whole blocks: the warps of a block get the union of their clocks."""
@@ -106,7 +106,7 @@ class SharedOrder:
         """Fences and `.acquire`: the lanes' warps may have learned what others published."""
         self._acquired[lanes // WARP] = True
 
-    def access(self, kind: AccessKind, lanes: Lanes, offsets: Lanes, size: int, step: int) -> Conflict | None:
+    def access(self, kind: SharedKind, lanes: Lanes, offsets: Lanes, size: int, step: int) -> Conflict | None:
         """Record an access; the conflict with an earlier one, if any."""
         rows = Rows.of(lanes, offsets, size, self._granule_bytes, self._own_column, by_warp=kind.by_warp)
         conflict = self._check(kind, rows)
@@ -121,12 +121,12 @@ class SharedOrder:
             self._set_of(kind).record(rows, interval, step)
         return conflict
 
-    def _set_of(self, kind: AccessKind) -> AccessSet:
+    def _set_of(self, kind: SharedKind) -> AccessSet:
         if kind not in self._sets:
             self._sets[kind] = AccessSet(self._granules, self._warps_per_block)
         return self._sets[kind]
 
-    def _check(self, kind: AccessKind, rows: Rows) -> Conflict | None:
+    def _check(self, kind: SharedKind, rows: Rows) -> Conflict | None:
         conflict = self._conflict(rows, self._last_write.unordered(rows, self._bounds), True)
         for other, accesses in self._sets.items():
             conflicting = (kind.writes or other.writes) and not (kind.strong and other.strong)
