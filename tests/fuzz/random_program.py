@@ -5,7 +5,7 @@ only between barriers, and update common cells by sums alone. A flawed one has a
 should see. Programs are PTX text for sm_90a, so a GPU runs the right ones as well.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -26,6 +26,7 @@ OUTPUT_BYTES = 4 * WORDS + 8 * LONGS + 2 * HALVES + 8
 _FUSES = frozenset({"add", "sub", "mul"})
 _FLOATS = ("f16", "bf16", "f32", "f64", "f16x2", "bf16x2")
 _ROUNDINGS = frozenset({"rn", "rz", "rm", "rp"})
+_APPROXIMATE = frozenset({"approx", "full"})
 
 
 class Flaw(StrEnum):
@@ -42,6 +43,7 @@ class Flaw(StrEnum):
     WILD_SHARED = "a store outside of shared memory"
     SPLIT_COLLECTIVE = "a vote that half of its members reach"
     PLAIN_COUNT = "a cell that is counted without an atomic"
+    APPROXIMATE = "approximate functions, whose results may decide a branch"
 
 
 @dataclass(frozen=True)
@@ -80,18 +82,27 @@ _SPECIAL_WORDS = np.array(
 
 
 @cache
-def _forms() -> dict[str, list[Form]]:
+def _forms(approximate: bool) -> dict[str, list[Form]]:
     found: dict[str, list[Form]] = {}
     for mnemonic in arithmetic_mnemonics():
-        usable = [form for form in accepted_forms(mnemonic) if _usable(form)]
+        usable = [form for form in accepted_forms(mnemonic) if _usable(form, approximate)]
         if usable:
             found[mnemonic] = usable
     return found
 
 
-def _usable(form: Form) -> bool:
-    types = (*form.operation.destinations, *form.operation.sources)
-    if any(SCALARS[name].bits == 8 for name in types if name != "pred"):
+def _shown(types: Sequence[str]) -> tuple[str, ...]:
+    """Types of the operands that PTX writes: the carry flag is not among them."""
+    return tuple(name for name in types if name != "carry")
+
+
+def _usable(form: Form, approximate: bool) -> bool:
+    if _APPROXIMATE & set(form.qualifiers) and not approximate:
+        return False
+    types = _shown(form.operation.destinations) + _shown(form.operation.sources)
+    if any(SCALARS[name].bits not in (16, 32, 64) for name in types if name != "pred"):
+        return False
+    if not form.operation.requires.met_by("sm_90a"):
         return False
     unrounded = not _ROUNDINGS & set(form.qualifiers)
     return not (form.mnemonic in _FUSES and unrounded and any(name in _FLOATS for name in form.types))
@@ -107,7 +118,7 @@ class _Writer:
         self.threads = int(self.draw.choice([32, 64, 96, 128, 40]))
         self.blocks = int(self.draw.integers(1, 5))
         self.lines: list[str] = []
-        self.flaw_left = flaw is not Flaw.NONE
+        self.flaw_left = flaw not in (Flaw.NONE, Flaw.APPROXIMATE)
         self._labels = 0
 
     @property
@@ -145,18 +156,21 @@ class _Writer:
     # -- statements ----------------------------------------------------------------------------------------------
 
     def arithmetic(self, guard: str = "") -> None:
-        mnemonics = list(_forms())
+        known = _forms(self.flaw is Flaw.APPROXIMATE)
+        mnemonics = list(known)
         for _ in range(50):
-            forms = _forms()[str(self.draw.choice(mnemonics))]
+            forms = known[str(self.draw.choice(mnemonics))]
             form = forms[int(self.draw.integers(len(forms)))]
             if self.opcodes is None or form.opcode in self.opcodes or form.mnemonic == "lop3":
                 break
         else:
             return
-        sources = [self.register(name) for name in form.operation.sources]
+        sources = [self.register(name) for name in _shown(form.operation.sources)]
+        if "carry" in form.operation.sources:
+            self.emit(f"{guard}add.cc.u32 %t0, {self.word()}, {self.word()};")
         if form.mnemonic == "lop3":
             sources[-1] = str(int(self.draw.integers(256)))
-        targets = [self.register(name) for name in form.operation.destinations]
+        targets = [self.register(name) for name in _shown(form.operation.destinations)]
         if len(targets) == 2 and targets[0] == targets[1]:
             targets = ["%p0", "%p1"]
         self.emit(f"{guard}{form.opcode} {'|'.join(targets)}, {', '.join(sources)};")

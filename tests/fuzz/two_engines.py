@@ -32,7 +32,10 @@ def main() -> int:
     ends = time.monotonic() + seconds
     different = 0
     while time.monotonic() < ends:
-        difference, shown = compare(seed)
+        try:
+            difference, shown = compare(seed)
+        except Exception as error:  # an internal error of either engine is a difference, and the rest goes on
+            difference, shown = f"seed {seed}: internal {type(error).__name__}: {error}", Outcome()
         kinds.update({str(finding.kind) for finding in shown.findings} or {"refused" if shown.refusal else "none"})
         if difference:
             different += 1
