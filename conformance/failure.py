@@ -25,6 +25,7 @@ _CAUSE_ORDER = (
     FindingKind.TIMEOUT,
     FindingKind.REFUSAL,
     FindingKind.ROUTE,
+    FindingKind.TRAP,
     FindingKind.OUT_OF_BOUNDS,
     FindingKind.USE_AFTER_FREE,
     FindingKind.MISALIGNED,

@@ -22,6 +22,7 @@ class FindingKind(StrEnum):
     BARRIER = "barrier"
     ASYNC = "async"
     LEAK = "leak"
+    TRAP = "trap"
 
     MISMATCH = "mismatch"
     UNWRITTEN = "unwritten"

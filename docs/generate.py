@@ -54,7 +54,7 @@ proxy fence has no finding.
 Bounds, alignment and lifetime of every access; bits that nothing wrote, carried through arithmetic, memory and
 shuffles until they decide an address, a branch or an output; order of shared-memory accesses by barriers;
 threads that a collective waits for in vain; deadlock. Not yet: order in global memory and through fences,
-the order of `wgmma`, asynchronous copies and mbarriers, clusters, calls of device functions, approximate
+the order of `wgmma`, asynchronous copies and mbarriers, clusters, approximate
 functions. They are refused, or, for fences, `wgmma` and the order of global memory, accepted without a check.
 """
 

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from types import ModuleType
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
+from tileproof.kernels import driver_tensor_map
 from tileproof.kernels.compile import CompiledModule
-from tileproof.kernels.device import Argument, Array, DeviceError, DeviceFinding, Extent3
+from tileproof.kernels.device import Addressed, Argument, Array, DeviceError, DeviceFinding, Extent3
+from tileproof.oracle.addresses.tensor_map import TensorMapArguments, TensorMapRequest
 from tileproof.oracle.refusal import Refusal
 
 # NOTE: the least driver that loads cubins of the CUDA 13 compiler (CUDA 13.0 release notes, driver versions).
@@ -182,6 +184,15 @@ class CupyDevice:
             loaded = self._cupy.cuda.function.Module()
             loaded.load(module.cubin)
             return {name: CupyFunction(name, loaded.get_function(name), self) for name in module.entries}
+
+    def tensor_map(self, buffer: Addressed, **arguments: Unpack[TensorMapArguments]) -> np.void:
+        """See `tileproof.kernels.device.Device`; the driver's encoder makes and refuses it.
+
+        Raises:
+            Refusal: the driver does not take these arguments.
+        """
+        with self.current("tensor map"):
+            return driver_tensor_map.encode(TensorMapRequest.of(buffer.address, arguments))
 
     def synchronize(self) -> None:
         """Wait for all work of this GPU."""

@@ -5,12 +5,13 @@ These are protocols: a device satisfies them by its shape alone, so that kernels
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, Unpack, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.kernels.compile import CompiledModule
+from tileproof.oracle.addresses.tensor_map import TensorMapArguments
 
 Array: TypeAlias = NDArray[Any]
 Extent3: TypeAlias = tuple[int, int, int]
@@ -57,8 +58,19 @@ class Buffer(Protocol):
         """A copy of the contents on the host, of this shape and dtype."""
 
 
+class Addressed(Protocol):
+    """What begins at a device address: a buffer, or a view into one."""
+
+    @property
+    def address(self) -> int:
+        """Device address of the first byte."""
+
+
 Argument: TypeAlias = Buffer | np.generic
-"""A kernel argument: a buffer (its address) or a numpy scalar of the very type that the kernel declares."""
+"""A kernel argument: a buffer (its address) or a numpy scalar of the very type that the kernel declares.
+
+A structure by value, such as a tensor map, is a `numpy.void` of its bytes.
+"""
 
 
 class Where(Protocol):
@@ -162,6 +174,17 @@ class Device(Protocol):
 
     def load(self, module: CompiledModule) -> Mapping[str, Function]:
         """The module's kernels by name."""
+
+    def tensor_map(self, buffer: Addressed, **arguments: Unpack[TensorMapArguments]) -> np.void:
+        """A tensor map of this device: 128 bytes that a kernel takes by value, as `cuTensorMapEncodeTiled` makes them.
+
+        Args:
+            buffer: where the tensor begins.
+            arguments: see TensorMapArguments; `shape` and `box` must be given.
+
+        Raises:
+            Refusal: the driver refuses such a map.
+        """
 
 
 @runtime_checkable

@@ -8,19 +8,25 @@ assert not report.findings
 y.download()
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from tileproof.oracle.addresses.tensor_map import TensorMapArguments, TensorMapRequest
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.ptx.arguments import Argument
+from tileproof.simulators.ptx import tensor_map
+from tileproof.simulators.ptx.arguments import Addressed, Argument
 from tileproof.simulators.ptx.buffer import Buffer
 from tileproof.simulators.ptx.decoding.decode import decode_entry
 from tileproof.simulators.ptx.findings import Index3, Report
-from tileproof.simulators.ptx.launch import LaunchShape, launch
+from tileproof.simulators.ptx.graph import Graph
+from tileproof.simulators.ptx.launch import Prepared, launch, prepare
+from tileproof.simulators.ptx.launch_shape import LaunchShape
+from tileproof.simulators.ptx.layout import RANK_SHIFT, SHARED_BASE
 from tileproof.simulators.ptx.limits import Limits
 from tileproof.simulators.ptx.machine.matrix import check_units
 from tileproof.simulators.ptx.machine.memory import GlobalMemory
@@ -33,6 +39,8 @@ __all__ = ["Buffer", "Device", "Function"]
 
 DEFAULT_MEMORY_LIMIT_BYTES = 8 << 30
 DEFAULT_STEP_BUDGET = 1 << 23  # a few minutes
+# Where shared memory may begin: behind 1 KiB of system use, at multiples of every alignment from 16 bytes to 1 KiB.
+SHARED_BASES = (0x400, 0x410, 0x420, 0x440, 0x480, 0x500, 0x600, 0x800)
 
 
 @lru_cache(maxsize=32)
@@ -75,23 +83,23 @@ class Function:
             block: threads along x, y, z.
             args: buffers, or numpy scalars of exactly the declared width.
             shared_bytes: dynamic shared memory.
-            cluster: blocks of a cluster; only (1, 1, 1) is modelled.
+            cluster: blocks of a cluster along x, y, z; (1, 1, 1) leaves it to the kernel.
 
         Raises:
             Refusal: something is illegal or outside the modelled range; nothing wrong is computed silently.
         """
-        if cluster != (1, 1, 1):
-            raise Refusal(f"cluster {cluster} is not modelled", hint="clusters belong to a later version")
-        return launch(
+        device = self._device
+        prepared = prepare(
             self._program,
-            LaunchShape(grid, block, shared_bytes),
+            LaunchShape(grid, block, shared_bytes, cluster),
             args,
-            global_memory=self._device.memory,
+            global_memory=device.memory,
             global_addresses=self._global_addresses,
-            schedule=self._device.schedule(),
-            limits=self._device.limits,
-            step_budget=self._device.step_budget,
+            limits=device.limits,
+            shared_base=device.shared_base,
+            large_clusters=device.large_clusters,
         )
+        return device.submit(prepared)
 
 
 class Device:
@@ -103,9 +111,12 @@ class Device:
         seed: of the adversarial schedule; the same seed gives the same run.
         memory_limit_bytes: of all allocations together.
         step_budget: steps of one wave of resident blocks before the launch is given up.
+        shared_base: address of a block's first byte of shared memory. Hardware begins at 0x400; a kernel that its own
+            declared alignments make right is right at every multiple of 16 (`SHARED_BASES`).
+        large_clusters: allow clusters of more than 8 blocks, which are not portable.
 
     Raises:
-        Refusal: unknown architecture or schedule.
+        Refusal: unknown architecture or schedule, or a base that shared memory cannot have.
     """
 
     name = "sim"
@@ -119,14 +130,19 @@ class Device:
         *,
         memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT_BYTES,
         step_budget: int = DEFAULT_STEP_BUDGET,
+        shared_base: int = SHARED_BASE,
+        large_clusters: bool = False,
     ) -> None:
         self.arch = arch
         self.limits = Limits.of(arch)
         self.step_budget = step_budget
+        self.shared_base = _checked_base(shared_base)
+        self.large_clusters = large_clusters
         self.memory = GlobalMemory(memory_limit_bytes)
         self._schedule_name = ScheduleName.parse(schedule)
         self._seed = seed
         self._launches = 0
+        self._capturing: Graph | None = None
 
     def schedule(self) -> Schedule:
         """The schedule of the next launch: every launch of a run has its own draw."""
@@ -134,6 +150,39 @@ class Device:
         if self._schedule_name is ScheduleName.FRIENDLY:
             return Friendly()
         return Adversarial(np.random.SeedSequence((self._seed, self._launches)))
+
+    def submit(self, prepared: Prepared) -> Report:
+        """Run a launch, or remember it for the graph that is being captured."""
+        if self._capturing is not None:
+            self._capturing.add(prepared)
+            return Report()
+        return self.run(prepared)
+
+    def run(self, prepared: Prepared) -> Report:
+        """Run a launch now."""
+        return launch(
+            prepared,
+            global_memory=self.memory,
+            schedule=self.schedule(),
+            limits=self.limits,
+            step_budget=self.step_budget,
+            grid_id=self._launches,
+        )
+
+    @contextmanager
+    def capture(self) -> Iterator[Graph]:
+        """Collect launches into a graph instead of running them, as capturing a stream does on a GPU.
+
+        Raises:
+            Refusal: a graph is being captured already.
+        """
+        if self._capturing is not None:
+            raise Refusal("a graph is being captured already", hint="end the first capture before the next one")
+        self._capturing = Graph(self.run)
+        try:
+            yield self._capturing
+        finally:
+            self._capturing = None
 
     def upload(self, array: NDArray[Any]) -> Buffer:
         """A buffer that holds a copy of `array`."""
@@ -156,6 +205,22 @@ class Device:
         """Give a buffer back; later accesses by kernels are `use-after-free` findings."""
         buffer.release(self.memory)
 
+    def tensor_map(self, buffer: Addressed, **arguments: Unpack[TensorMapArguments]) -> np.void:
+        """A tensor map, which a kernel takes by value; see `tensor_map.check` for what is refused.
+
+        Args:
+            buffer: where the tensor begins: a buffer of this device, or a view into one.
+            arguments: see TensorMapArguments; `shape` and `box` must be given.
+
+        Raises:
+            Refusal: the driver's encoder refuses such a map, or the buffer belongs to another device.
+        """
+        if isinstance(buffer, Buffer):
+            buffer.check_owner(self.memory)
+        request = TensorMapRequest.of(buffer.address, arguments)
+        tensor_map.check(request, self.limits.number)
+        return tensor_map.encode(request, self.memory.number)
+
     def load(self, module: HasPtx) -> Mapping[str, Function]:
         """The kernels of a compiled module, from its PTX."""
         return self.load_ptx(module.ptx)
@@ -168,7 +233,7 @@ class Device:
         """
         module, programs = _decoded(text)
         self.limits.check_target(module.target[0])
-        variables = self._place_globals(module)
+        variables = self._place_globals(programs.values())
         functions: dict[str, Function] = {}
         for name, program in programs.items():
             check_units(program, self.arch)
@@ -176,8 +241,9 @@ class Device:
             functions[name] = Function(self, program, addresses)
         return functions
 
-    def _place_globals(self, module: Module) -> dict[str, int]:
-        return {v.name: self._place_global(v) for v in module.variables.values() if v.space == "global"}
+    def _place_globals(self, programs: Iterable[Program]) -> dict[str, int]:
+        used = {v.name: v for program in programs for v, _ in program.globals_used.values()}
+        return {name: self._place_global(variable) for name, variable in used.items()}
 
     def _place_global(self, variable: Variable) -> int:
         # Module variables without an initialiser are zero (PTX ISA, "Initializers").
@@ -185,3 +251,9 @@ class Device:
         if variable.initial is not None:
             allocation.fill(0, variable.initial)
         return allocation.base
+
+
+def _checked_base(base: int) -> int:
+    if base < SHARED_BASE or base % 16 or base >= 1 << (RANK_SHIFT - 1):
+        raise Refusal(f"shared memory at 0x{base:x}", hint=f"a multiple of 16 from 0x{SHARED_BASE:x} on")
+    return base

@@ -28,6 +28,7 @@ class FindingKind(StrEnum):
     BARRIER = "barrier"
     ASYNC = "async"
     LEAK = "leak"
+    TRAP = "trap"
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,16 @@
 """One launch: arguments into the parameter area, the grid into waves of resident blocks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.arguments import Argument, parameter_area
-from tileproof.simulators.ptx.findings import Counters, Findings, Index3, Report
-from tileproof.simulators.ptx.layout import CONST_BASE, align_up
+from tileproof.simulators.ptx.findings import Counters, Findings, Report
+from tileproof.simulators.ptx.launch_check import check_launch, cluster_of
+from tileproof.simulators.ptx.launch_shape import LaunchShape
+from tileproof.simulators.ptx.layout import CONST_BASE, SHARED_BASE, SharedPlacement
 from tileproof.simulators.ptx.limits import Limits
 from tileproof.simulators.ptx.machine.engine import Engine
-from tileproof.simulators.ptx.machine.geometry import Geometry
+from tileproof.simulators.ptx.machine.geometry import Geometry, blocks_of_clusters
 from tileproof.simulators.ptx.machine.memory import GlobalMemory, Window
 from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.machine.warp import WARP
@@ -20,61 +21,97 @@ from tileproof.simulators.ptx.program import Program
 WAVE_LANES = 8192
 # Records of shared accesses (granules times warps, 12 bytes each) that a wave may need; more lowers its blocks.
 _ORDER_RECORDS = 1 << 22
-_GRID_LIMIT = (2**31 - 1, 65535, 65535)
-_BLOCK_LIMIT = (1024, 1024, 64)
-_THREAD_LIMIT = 1024
 
 
 @dataclass(frozen=True)
-class LaunchShape:
-    """Grid, block and dynamic shared memory of one launch."""
+class Prepared:
+    """A launch that was found legal, with its arguments as they were then: it can run any number of times.
 
-    grid: Index3
-    block: Index3
-    shared_bytes: int
+    Attributes:
+        program: the kernel.
+        shape: grid, block, cluster, dynamic shared memory.
+        placement: where its shared variables lie.
+        parameters: the parameter area.
+        global_addresses: constant slot to address, for module variables.
+    """
 
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return self.block[0] * self.block[1] * self.block[2]
+    program: Program
+    shape: LaunchShape
+    placement: SharedPlacement
+    parameters: Window
+    global_addresses: Mapping[int, int]
 
 
-def launch(
+def prepare(
     program: Program,
     shape: LaunchShape,
     args: Sequence[Argument],
     *,
     global_memory: GlobalMemory,
     global_addresses: Mapping[int, int],
+    limits: Limits,
+    shared_base: int = SHARED_BASE,
+    large_clusters: bool = False,
+) -> Prepared:
+    """Check a launch and freeze its arguments.
+
+    Raises:
+        Refusal: grid, block, cluster, shared memory or arguments are illegal.
+    """
+    shape = replace(shape, cluster=cluster_of(program, shape.cluster))
+    placement = program.shared.place(shape.shared_bytes, shared_base)
+    check_launch(program, shape, placement, limits, large_clusters=large_clusters)
+    return Prepared(program, shape, placement, parameter_area(program, args, global_memory), global_addresses)
+
+
+def launch(
+    prepared: Prepared,
+    *,
+    global_memory: GlobalMemory,
     schedule: Schedule,
     limits: Limits,
     step_budget: int,
+    grid_id: int = 1,
 ) -> Report:
     """Run a kernel to its end.
 
     Raises:
-        Refusal: grid, block, shared memory or arguments are illegal, or the kernel is outside the modelled range.
+        Refusal: the kernel is outside the modelled range.
     """
-    _check_shape(program, shape, limits)
+    program, shape, placement = prepared.program, prepared.shape, prepared.placement
     memory = LaunchMemory(
-        global_memory, parameter_area(program, args, global_memory), _constants(program), global_addresses
+        global_memory,
+        prepared.parameters,
+        _constants(program),
+        prepared.global_addresses,
+        placement,
+        limits.multiprocessors,
+        grid_id,
     )
     findings, counters = Findings(), Counters()
     engine = Engine(program, schedule, step_budget)
-    blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
-    total_shared = _total_shared_bytes(program, shape)
-    for resident in schedule.waves(blocks, _most_blocks(program, shape, total_shared)):
-        blocks -= resident.size
-        geometry = Geometry(shape.grid, shape.block, resident, shape.shared_bytes, total_shared, blocks)
+    size = shape.blocks_per_cluster
+    left = shape.grid[0] * shape.grid[1] * shape.grid[2] // size
+    most = max(1, _most_blocks(program, shape, placement.total_bytes) // size)
+    for clusters in schedule.waves(left, most):
+        left -= clusters.size
+        geometry = Geometry(
+            shape.grid,
+            shape.block,
+            blocks_of_clusters(clusters, shape.grid, shape.cluster),
+            shape.shared_bytes,
+            placement.total_bytes,
+            left * size,
+            shape.cluster,
+            _says_cluster(program, shape),
+        )
         engine.run(Wave(program, geometry, memory, schedule, findings, counters, limits.arch))
     return findings.report(counters)
 
 
-def _total_shared_bytes(program: Program, shape: LaunchShape) -> int:
-    """Static shared memory and, aligned behind it, the dynamic part."""
-    if not shape.shared_bytes:
-        return program.shared_bytes
-    return align_up(program.shared_bytes, program.dynamic_alignment) + shape.shared_bytes
+def _says_cluster(program: Program, shape: LaunchShape) -> bool:
+    """Whether kernel or launch gives the cluster's extents: %is_explicit_cluster."""
+    return program.cluster.explicit or program.cluster.required is not None or shape.blocks_per_cluster > 1
 
 
 def _most_blocks(program: Program, shape: LaunchShape, total_shared: int) -> int:
@@ -82,25 +119,6 @@ def _most_blocks(program: Program, shape: LaunchShape, total_shared: int) -> int
     warps = -(-shape.threads // WARP)
     records = -(-total_shared // program.shared_granule) * warps
     return max(1, min(WAVE_LANES // (warps * WARP), _ORDER_RECORDS // max(1, records)))
-
-
-def _check_shape(program: Program, shape: LaunchShape, limits: Limits) -> None:
-    for name, extent, limit in (("grid", shape.grid, _GRID_LIMIT), ("block", shape.block, _BLOCK_LIMIT)):
-        if len(extent) != 3 or any(not 1 <= n <= most for n, most in zip(extent, limit, strict=True)):
-            raise Refusal(f"{name} {extent}: x, y, z must be at least 1 and at most {limit}")
-    if shape.threads > _THREAD_LIMIT:
-        raise Refusal(f"block {shape.block} has {shape.threads} threads, the limit is {_THREAD_LIMIT}")
-    limit3 = program.thread_limit
-    if limit3 is not None:
-        most = limit3[0] * limit3[1] * limit3[2]
-        if shape.threads > most or (program.thread_exact and shape.block != limit3):
-            rule = ".reqntid" if program.thread_exact else ".maxntid"
-            raise Refusal(f"block {shape.block}: the kernel {program.name} was compiled with {rule} {limit3}")
-    if shape.shared_bytes < 0 or _total_shared_bytes(program, shape) > limits.shared_bytes_per_block:
-        raise Refusal(
-            f"{program.shared_bytes} bytes of static and {shape.shared_bytes} of dynamic shared memory: "
-            f"{limits.arch} has {limits.shared_bytes_per_block} a block"
-        )
 
 
 def _constants(program: Program) -> Window:

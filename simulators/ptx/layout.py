@@ -13,6 +13,11 @@ LOCAL_BASE = 0x10
 CONST_BASE = 0x10
 PARAM_BASE = 0
 
+# Shared addresses carry the block's rank in its cluster from this bit on: the block of rank 1 has its first variable at
+# 0x0100_0400. So an own address (`shared::cta`) is valid in the cluster's window too (PTX ISA, "State Spaces", shared).
+RANK_SHIFT = 24
+RANK_MASK = 0xFF << RANK_SHIFT
+
 # Windows of the generic address space. On a GPU their place is not documented; these lie far from every allocation.
 WINDOW_BYTES = 1 << 32
 SHARED_WINDOW = 0x0200_0000_0000
@@ -27,6 +32,45 @@ class Placement:
 
     offsets: Mapping[str, int]
     size_bytes: int
+
+
+@dataclass(frozen=True)
+class SharedPlacement:
+    """A kernel's shared memory in a launch.
+
+    Attributes:
+        base: address of the first byte.
+        addresses: of every variable, by name.
+        static_bytes: from the base to the end of the last variable with a size.
+        total_bytes: static and dynamic together, with the padding between them.
+    """
+
+    base: int
+    addresses: Mapping[str, int]
+    static_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True)
+class SharedVariables:
+    """The shared variables of a kernel: those with a size, and the open arrays that all name the dynamic part."""
+
+    static: tuple[Variable, ...]
+    dynamic: tuple[Variable, ...]
+
+    @property
+    def dynamic_alignment(self) -> int:
+        """Bytes that the dynamic part is aligned to, as declared."""
+        return max((variable.align for variable in self.dynamic), default=1)
+
+    def place(self, dynamic_bytes: int = 0, base: int = SHARED_BASE) -> SharedPlacement:
+        """Static variables from `base` on, each at its alignment, and the dynamic part behind them at its own."""
+        static = place(self.static, base)
+        end = base + static.size_bytes
+        start = align_up(end, self.dynamic_alignment)
+        addresses = {**static.offsets, **{variable.name: start for variable in self.dynamic}}
+        total = start + dynamic_bytes - base if dynamic_bytes else static.size_bytes
+        return SharedPlacement(base, addresses, static.size_bytes, total)
 
 
 def place(variables: Iterable[Variable], base: int) -> Placement:

@@ -5,9 +5,23 @@ from dataclasses import dataclass
 
 from tileproof.oracle.refusal import Refusal
 
-# Shared memory that one block may use, in bytes (CUDA C++ Programming Guide, "Technical Specifications per Compute
+# Shared memory that one block may use, in KiB (CUDA C++ Programming Guide, "Technical Specifications per Compute
 # Capability": 163 KB on 8.0 and 8.7, 99 KB on 8.6, 8.9 and 12.0, 227 KB on 9.0, 10.0 and 10.3).
 _SHARED_KIB = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 110: 227, 120: 99, 121: 99}
+# Multiprocessors of one part of each architecture (A100, GA102, Orin, AD102, H100 SXM and H200, B200, B300, Thor,
+# GB202, GB10): what %nsmid says here. The ISA promises no number.
+_MULTIPROCESSORS = {80: 108, 86: 84, 87: 16, 89: 142, 90: 132, 100: 148, 103: 148, 110: 20, 120: 188, 121: 48}
+# Static shared memory of a kernel: ptxas refuses more (CUDA C++ Programming Guide, "Shared Memory").
+STATIC_SHARED_BYTES = 48 * 1024
+# Registers of a block (same guide, same table).
+REGISTERS_PER_BLOCK = 65536
+GRID_LIMIT = (2**31 - 1, 65535, 65535)
+BLOCK_LIMIT = (1024, 1024, 64)
+THREAD_LIMIT = 1024
+# Clusters (same guide, "Thread Block Clusters"): from 9.0 on; 8 blocks are portable, 16 on 9.0 and 10.x by opt-in.
+FIRST_WITH_CLUSTERS = 90
+PORTABLE_CLUSTER = 8
+_LARGEST_CLUSTER = {90: 16, 100: 16, 103: 16}
 
 
 @dataclass(frozen=True)
@@ -19,12 +33,16 @@ class Limits:
         number: compute capability times ten: 90.
         suffix: "", "a" or "f".
         shared_bytes_per_block: static and dynamic together.
+        multiprocessors: how many the modelled part has.
+        largest_cluster: blocks of a cluster at most, with the opt-in; 1 where there are no clusters.
     """
 
     arch: str
     number: int
     suffix: str
     shared_bytes_per_block: int
+    multiprocessors: int
+    largest_cluster: int
 
     @classmethod
     def of(cls, arch: str) -> "Limits":
@@ -37,7 +55,9 @@ class Limits:
         if match is None or int(match[1]) not in _SHARED_KIB:
             known = ", ".join(f"sm_{number}" for number in _SHARED_KIB)
             raise Refusal(f"unknown architecture {arch!r}", hint=f"one of {known}, with its letter where PTX uses it")
-        return cls(arch, int(match[1]), match[2], _SHARED_KIB[int(match[1])] * 1024)
+        number = int(match[1])
+        largest = _LARGEST_CLUSTER.get(number, PORTABLE_CLUSTER) if number >= FIRST_WITH_CLUSTERS else 1
+        return cls(arch, number, match[2], _SHARED_KIB[number] * 1024, _MULTIPROCESSORS[number], largest)
 
     def check_target(self, target: str) -> None:
         """Whether PTX for `target` runs here (PTX ISA, ".target": architecture-specific targets run on that one only).

@@ -10,12 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tileproof.oracle.maps.fragment_map import FragmentMap
 from tileproof.simulators.ptx.alu.operation import Operation
 from tileproof.simulators.ptx.findings import Where
+from tileproof.simulators.ptx.layout import SharedVariables
 from tileproof.simulators.ptx.matrix_form import Product
 from tileproof.simulators.ptx.text.syntax import Parameter, Variable
+
+if TYPE_CHECKING:
+    from tileproof.simulators.ptx.async_form import AsyncForm
 
 SINK = -1
 NO_GUARD = -1
@@ -44,10 +49,23 @@ class Kind(Enum):
     WGMMA = "wgmma"
     WGMMA_ORDER = "wgmma order"
     BARRIER = "barrier"
+    BARRIER_ARRIVE = "barrier arrive"
+    CLUSTER_ARRIVE = "cluster arrive"
+    CLUSTER_WAIT = "cluster wait"
+    CLUSTER_ADDRESS = "cluster address"
+    REGISTER_COUNT = "register count"
+    CLOCK = "clock"
     WARP_BARRIER = "warp barrier"
     BRANCH = "branch"
     EXIT = "exit"
+    TRAP = "trap"
+    PRINT = "print"
     FENCE = "fence"
+    MBARRIER = "mbarrier"
+    COPY = "copy"
+    COPY_GROUP = "copy group"
+    BULK = "bulk"
+    ASYNC_STORE = "async store"
     NOTHING = "nothing"
 
 
@@ -58,11 +76,15 @@ MATRIX_KINDS = frozenset(
 
 
 class StateSpace(Enum):
-    """Where a memory instruction goes. GENERIC is decided by each address (PTX ISA, "Generic Addressing")."""
+    """Where a memory instruction goes. GENERIC is decided by each address (PTX ISA, "Generic Addressing").
+
+    SHARED is the block's own shared memory, CLUSTER that of all blocks of the cluster, of which it is a part.
+    """
 
     GENERIC = "generic"
     GLOBAL = "global"
     SHARED = "shared"
+    CLUSTER = "shared::cluster"
     LOCAL = "local"
     CONST = "const"
     PARAM = "param"
@@ -170,6 +192,81 @@ class BarrierForm:
 
 
 @dataclass(frozen=True)
+class ClusterBarrierForm:
+    """What qualifies `barrier.cluster`.
+
+    Attributes:
+        relaxed: the arrival orders no memory.
+        aligned: all threads of a warp must execute the same instruction.
+    """
+
+    relaxed: bool
+    aligned: bool
+
+
+class AddressQuestion(Enum):
+    """What `mapa`, `getctarank` and `isspacep` do with an address."""
+
+    MAP = "mapa"
+    RANK = "getctarank"
+    INSIDE = "isspacep"
+
+
+@dataclass(frozen=True)
+class AddressForm:
+    """The form of an instruction that asks about an address.
+
+    Attributes:
+        question: what it asks.
+        space: the window that INSIDE tests; else CLUSTER or, for a generic address, GENERIC.
+        bits: width of the address.
+    """
+
+    question: AddressQuestion
+    space: StateSpace
+    bits: int
+
+
+@dataclass(frozen=True)
+class ClusterRule:
+    """What a kernel says about its clusters.
+
+    Attributes:
+        required: `.reqnctapercluster`, or None.
+        explicit: `.explicitcluster`: a launch must give the cluster's extents.
+        most: `.maxclusterrank`, or None.
+    """
+
+    required: tuple[int, int, int] | None = None
+    explicit: bool = False
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class RegisterChange:
+    """What `setmaxnreg` asks for.
+
+    Attributes:
+        count: registers of each thread.
+        more: `.inc`.
+    """
+
+    count: int
+    more: bool
+
+
+class TimeRegister(Enum):
+    """Special registers that count time, by their PTX names."""
+
+    CLOCK = "%clock"
+    CLOCK_HIGH = "%clock_hi"
+    CLOCK_64 = "%clock64"
+    NANOSECONDS = "%globaltimer"
+    NANOSECONDS_LOW = "%globaltimer_lo"
+    NANOSECONDS_HIGH = "%globaltimer_hi"
+
+
+@dataclass(frozen=True)
 class Step:
     """One decoded instruction.
 
@@ -187,13 +284,18 @@ class Step:
         mode: for SHUFFLE, VOTE, MATCH, REDUCE and a reducing BARRIER.
         negated: the predicate source of VOTE or BARRIER is read inverted.
         signed: REDUCE compares signed numbers.
-        barrier: for BARRIER.
+        barrier: for BARRIER and BARRIER_ARRIVE.
+        cluster: for CLUSTER_ARRIVE and CLUSTER_WAIT.
+        address: for CLUSTER_ADDRESS.
+        change: for REGISTER_COUNT.
+        time: for CLOCK.
         fence: for FENCE.
         element_bits: for PACK and UNPACK.
         narrow: for each source, the operand type's bits where the register is wider, else 0.
         sign_from: for each destination, the bits to sign-extend from where a signed result goes to a wider register.
         transfer: for MATRIX_LOAD and MATRIX_STORE, who holds what.
         product: for MMA and WGMMA.
+        asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK and ASYNC_STORE.
     """
 
     kind: Kind
@@ -210,12 +312,17 @@ class Step:
     negated: bool = False
     signed: bool = False
     barrier: BarrierForm | None = None
+    cluster: ClusterBarrierForm | None = None
+    address: AddressForm | None = None
+    change: RegisterChange | None = None
+    time: TimeRegister | None = None
     fence: FenceForm | None = None
     element_bits: int = 0
     narrow: tuple[int, ...] = ()
     sign_from: tuple[int, ...] = ()
     transfer: FragmentMap | None = None
     product: Product | None = None
+    asynchronous: "AsyncForm | None" = None
 
     @cached_property
     def access_bytes(self) -> int:
@@ -238,13 +345,15 @@ class Program:
         parameters: in order, with their byte offsets in the parameter area.
         parameter_offsets: byte offset of each parameter.
         parameter_bytes: size of the parameter area.
-        shared_bytes: static shared memory; dynamic shared memory follows it.
-        dynamic_alignment: bytes that the dynamic part is aligned to.
+        shared: the kernel's shared variables, which a launch places.
+        shared_symbols: slots that hold the address of a shared variable, by name and byte offset.
         local_bytes: local memory of one lane.
         constant_image: module `.const` variables, laid out.
         globals_used: module `.global` variables by constant slot: the device fills in their addresses.
         thread_limit: `.maxntid` or `.reqntid`, or None; `thread_exact` says which.
         thread_exact: the block must have exactly `thread_limit`.
+        cluster: what the kernel says about its clusters.
+        register_limit: `.maxnreg`, or None.
     """
 
     name: str
@@ -255,13 +364,20 @@ class Program:
     parameters: tuple[Parameter, ...]
     parameter_offsets: tuple[int, ...]
     parameter_bytes: int
-    shared_bytes: int
-    dynamic_alignment: int
+    shared: SharedVariables
+    shared_symbols: Mapping[int, tuple[str, int]]
     local_bytes: int
     constant_image: bytes
     globals_used: Mapping[int, tuple[Variable, int]]
     thread_limit: tuple[int, int, int] | None
     thread_exact: bool
+    cluster: ClusterRule = ClusterRule()
+    register_limit: int | None = None
+
+    @property
+    def shared_bytes(self) -> int:
+        """Static shared memory."""
+        return self.shared.place().static_bytes
 
     @cached_property
     def has_warpgroups(self) -> bool:
@@ -271,5 +387,5 @@ class Program:
     @cached_property
     def shared_granule(self) -> int:
         """Bytes of the smallest access that may go to shared memory: aligned accesses cover such granules whole."""
-        spaces = (StateSpace.SHARED, StateSpace.GENERIC)
+        spaces = (StateSpace.SHARED, StateSpace.CLUSTER, StateSpace.GENERIC)
         return min((step.access_bytes for step in self.steps if step.access and step.access.space in spaces), default=4)

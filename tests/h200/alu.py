@@ -76,7 +76,7 @@ class Judged:
 def items() -> list[Item]:
     found: list[Item] = []
     for mnemonic in arithmetic_mnemonics():
-        for form in accepted_forms(mnemonic):
+        for form in (form for form in accepted_forms(mnemonic) if form.operation.allowed is None):
             for table in range(256) if mnemonic == "lop3" else (None,):
                 found.append(Item(form, probe_of(form, f"probe{len(found)}", table)))
     return found

@@ -410,11 +410,10 @@ def test_this_thread_keeps_subnormal_numbers() -> None:
 @pytest.mark.parametrize(
     ("opcode", "names"),
     [
-        ("ex2.approx.f32", "bracket"),
-        ("rcp.approx.ftz.f32", "bracket"),
-        ("div.full.f32", "bracket"),
-        ("sqrt.approx.f32", "bracket"),
-        ("tanh.approx.f32", "bracket"),
+        ("ex2.approx.bf16", "needs .ftz"),
+        ("tanh.approx.ftz.f32", "no .ftz"),
+        ("ex2.f32", "approx"),
+        ("rcp.approx.f64", "needs .ftz"),
         ("min.xorsign.abs.f32", "xorsign"),
         ("fma.f32", "rn"),
         ("fma.rz.f16", "rz"),

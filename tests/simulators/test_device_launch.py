@@ -203,15 +203,11 @@ def test_ptx_runs_on_the_architectures_that_its_target_allows(target: str, arch:
             Device(arch=arch).load_ptx(text)
 
 
-def test_unknown_names_and_clusters_are_refused() -> None:
+def test_unknown_names_are_refused() -> None:
     with pytest.raises(Refusal, match="unknown architecture 'sm_91'"):
         Device(arch="sm_91")
     with pytest.raises(Refusal, match="unknown schedule 'fair'"):
         Device(schedule="fair")
-    with pytest.raises(Refusal, match=r"cluster \(2, 1, 1\) is not modelled"):
-        Device().load_ptx(module("ret;"))["k"].launch(
-            grid=(2, 1, 1), block=(1, 1, 1), args=(np.uint64(0),), cluster=(2, 1, 1)
-        )
 
 
 @pytest.mark.parametrize(("schedule", "blocks"), [("friendly", 100_000), ("adversarial", 30_000)])

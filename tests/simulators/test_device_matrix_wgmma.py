@@ -58,9 +58,9 @@ def kernel(
 .version 8.7
 .target sm_90a
 .address_size 64
+.extern .shared .align 1024 .b8 memory[];
 .visible .entry k(.param .u64 image, .param .u64 words, .param .u64 descriptors, .param .u64 c, .param .u64 d)
 {{
-    .shared .align 1024 .b8 memory[{image_bytes}];
     .reg .pred %p<4>;
     .reg .b32 %t, %s, %i, %u, %block, %a<4>, %c<{count}>, %w<4>, %lane;
     .reg .b64 %d<8>, %da, %db, %x, %y;
@@ -122,7 +122,10 @@ def launch(
     given = np.ascontiguousarray(c.swapaxes(1, 2))
     out = machine.upload(np.zeros_like(given))
     args = (*(machine.upload(np.ascontiguousarray(x)) for x in (image, words, descriptors, given)), out)
-    report = machine.load_ptx(text)["k"].launch(grid=(len(c), 1, 1), block=(threads, 1, 1), args=args)
+    (tiles,) = re.findall(r"setp.lt.u32 %p1, %i, (\d+);", text)
+    report = machine.load_ptx(text)["k"].launch(
+        grid=(len(c), 1, 1), block=(threads, 1, 1), args=args, shared_bytes=int(tiles) * 2048
+    )
     return report, out.download().swapaxes(1, 2)
 
 

@@ -57,3 +57,8 @@ INTEGRAL_NAN = _measured("rounding a NaN to an integral value gives the canonica
 TF32_NAN = _measured(
     "the lowest 13 bits of a tf32 result are zero: a NaN is 0x7FFFE000; rna cuts it off, with satfinite one unit less"
 )
+EXACT_POINTS = Assumption(
+    "ex2 of integers, lg2 and rcp of powers of two, sqrt and rsqrt of powers of four are exact",
+    Evidence.MEASURED,
+    "h200-2026-11-30/approximate.json",
+)

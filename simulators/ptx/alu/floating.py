@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tileproof.simulators.ptx.alu import exact
+from tileproof.simulators.ptx.alu.approximate import approximate
 from tileproof.simulators.ptx.alu.assumption import (
     COPYSIGN_PAYLOAD,
     DOUBLE_NAN,
@@ -37,8 +38,8 @@ from tileproof.simulators.ptx.alu.ieee import (
     encode,
     flush_subnormals,
     flush_tiny,
+    in_order,
     is_nan,
-    magnitude,
     quiet,
 )
 from tileproof.simulators.ptx.alu.operation import Opcode, Operation
@@ -201,10 +202,8 @@ def _fma(opcode: Opcode) -> Operation:
 
 
 def _div_rcp_sqrt(opcode: Opcode) -> Operation:
-    if inexact := opcode.flags & {"approx", "full"}:
-        raise opcode.refuse(
-            f".{min(inexact)} gives an approximate result; a later version returns a bracket of the allowed results"
-        )
+    if opcode.flags & {"approx", "full"}:
+        return approximate(opcode)
     scalar = opcode.scalar(("f32", "f64"))
     opcode.permit(*_ROUNDINGS, *(["ftz"] if scalar.name == "f32" else []))
     return _rounded(opcode, opcode.mnemonic, scalar, Rounding(opcode.choose(*_ROUNDINGS)))
@@ -239,7 +238,7 @@ def _min_max(opcode: Opcode) -> Operation:
 
     def choose(a: Bits, b: Bits) -> Bits:
         a_nan, b_nan = is_nan(a, binary), is_nan(b, binary)
-        number = np.where(_ordered(a, binary) < _ordered(b, binary), *((a, b) if smallest else (b, a)))
+        number = np.where(in_order(a, binary) < in_order(b, binary), *((a, b) if smallest else (b, a)))
         number = np.where(a_nan, b, np.where(b_nan, a, number))  # one NaN: the other operand
         nan = quiet(b, binary) if binary is BINARY64 else np.uint64(binary.nan)
         return np.where((a_nan | b_nan) if propagate else (a_nan & b_nan), nan, number)
@@ -251,12 +250,6 @@ def _min_max(opcode: Opcode) -> Operation:
         whole_by_lane(scalar),
         _assumptions(opcode, scalar, rounds=False),
     )
-
-
-def _ordered(codes: Bits, binary: Binary) -> Bits:
-    """Codes as unsigned integers in the order of their values; -0 comes before +0."""
-    sign = np.uint64(binary.sign)
-    return np.where(codes & sign != 0, sign - magnitude(codes, binary) - np.uint64(1), codes | sign)
 
 
 def _copysign(opcode: Opcode) -> Operation:

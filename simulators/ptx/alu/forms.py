@@ -15,13 +15,14 @@ from tileproof.simulators.ptx.alu.scalar import SCALARS
 # What a form must have before any type is accepted: nothing, a rounding, half of a product, a comparison, a direction.
 _REQUIRED: tuple[tuple[str, ...], ...] = (
     *((), ("rn",), ("rna",), ("rni",), ("rzi",), ("lo",), ("eq",), ("finite",)),
-    *(("rn", "satfinite"), ("l", "wrap"), ("r", "clamp")),
+    *(("rn", "satfinite"), ("l", "wrap"), ("r", "clamp"), ("approx",), ("approx", "ftz"), ("full",)),
 )
 # In the order in which PTX writes them.
 QUALIFIERS = (
     *("eq", "ne", "lt", "le", "gt", "ge", "ls", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"),
     *("and", "or", "xor", "finite", "infinite", "number", "notanumber", "normal", "subnormal"),
-    *("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "relu", "satfinite", "NaN"),
+    *("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi"),
+    *("approx", "full", "ftz", "sat", "relu", "satfinite", "NaN"),
     *("lo", "hi", "wide", "l", "r", "wrap", "clamp", "shiftamt", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16"),
 )
 _TWO_TYPES = frozenset({"cvt", "set", "slct", "dp4a", "dp2a"})

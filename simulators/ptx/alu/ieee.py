@@ -102,6 +102,12 @@ def is_nan(codes: Bits, binary: Binary) -> Flags:
     return magnitude(codes, binary) > binary.infinity
 
 
+def in_order(codes: Bits, binary: Binary) -> Bits:
+    """Codes as unsigned integers in the order of their values; -0 comes before +0, NaN at both ends."""
+    sign = np.uint64(binary.sign)
+    return np.where(codes & sign != 0, sign - magnitude(codes, binary) - np.uint64(1), codes | sign)
+
+
 def quiet(codes: Bits, binary: Binary) -> Bits:
     """NaN with the quiet bit set, sign and payload as they are."""
     return codes | np.uint64(binary.smallest_normal >> 1)

@@ -24,6 +24,7 @@ from tileproof.simulators.ptx.alu.scalar import SCALARS, Bits, Scalar
 
 Compute = Callable[[Sequence[Bits]], tuple[Bits, ...]]
 Undefined = Callable[[Sequence[Bits], Sequence[Bits]], tuple[Bits, ...]]
+Allowed = Callable[[Sequence[Bits], bool], tuple[Bits, Bits]]
 
 
 class NotModelled(Refusal):
@@ -42,6 +43,9 @@ class Operation:
         undefined: source values and masks of their undefined bits, to masks of the undefined result bits. Never
             says "defined" of a bit that an undefined one can change; no undefined source bit gives no undefined result.
         assumptions: rules inside that the PTX ISA does not settle.
+        allowed: of an approximate function, source values to the smallest and the largest result that are right, in
+            the order of float values, lane by lane; `compute` gives one between. With the flag, results that are known
+            to be exact at single operands count; without it the ends grow and fall as the function does.
     """
 
     name: str
@@ -50,6 +54,7 @@ class Operation:
     compute: Compute
     undefined: Undefined
     assumptions: tuple[Assumption, ...] = ()
+    allowed: Allowed | None = None
 
     @property
     def evidence(self) -> Evidence:
@@ -63,7 +68,7 @@ _FLAG_ORDER = (
     *("eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"),
     *("equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"),
     *("and", "or", "xor", "wide", "l", "r", "shiftamt"),
-    *("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi"),
+    *("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "approx", "full"),
     *("ftz", "NaN", "relu", "sat", "satfinite"),
 )
 
@@ -153,10 +158,8 @@ class Opcode:
 Family = Callable[[Opcode], Operation]
 
 _CARRY = "the carry flag is not modelled"
-_APPROXIMATE = "its result is approximate; a later version returns a bracket of the allowed results"
 _REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("addc", "subc", "madc"), _CARRY),
-    **dict.fromkeys(("ex2", "rsqrt", "lg2", "sin", "cos", "tanh"), _APPROXIMATE),
     **dict.fromkeys(("fns", "bmsk", "szext", "mul24", "mad24"), "the instruction is outside the modelled range"),
     **dict.fromkeys(
         (
@@ -172,11 +175,22 @@ _REFUSED: Mapping[str, str] = {
 @cache
 def _families() -> tuple[Mapping[str, Family], Mapping[str, Family]]:
     # Imported at first use: the families build Operation records, so they import this module.
-    from tileproof.simulators.ptx.alu import bitfield, compare, conversion, dot, floating, integer, logic, move, shift
+    from tileproof.simulators.ptx.alu import (
+        approximate,
+        bitfield,
+        compare,
+        conversion,
+        dot,
+        floating,
+        integer,
+        logic,
+        move,
+        shift,
+    )
 
     shared = {**compare.FAMILIES, **conversion.FAMILIES, **move.FAMILIES}
     plain = {**shared, **integer.FAMILIES, **logic.FAMILIES, **shift.FAMILIES, **bitfield.FAMILIES, **dot.FAMILIES}
-    return plain, {**shared, **floating.FAMILIES}
+    return plain, {**shared, **floating.FAMILIES, **approximate.FAMILIES}
 
 
 @cache

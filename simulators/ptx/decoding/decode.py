@@ -1,8 +1,8 @@
 """From a parsed entry to its decoded form: slots for operands, one step for each instruction.
 
-What a mnemonic means is looked up in the tables of `decode_memory`, `decode_fence`, `decode_warp`, `decode_control`,
-`decode_matrix` and `decode_wgmma`; everything that is arithmetic goes through `operation.resolve`. An instruction,
-qualifier or operand form outside both is `NotModelled` with its PTX line and CUDA line.
+What an instruction means is looked up, by its mnemonic or by its first two words, in the tables of the `decode_*`
+modules; everything that is arithmetic goes through `operation.resolve`. An instruction, qualifier or operand form
+outside both is `NotModelled` with its PTX line and CUDA line.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,18 +10,22 @@ from dataclasses import replace
 
 from tileproof.simulators.ptx.alu.operation import NotModelled, resolve
 from tileproof.simulators.ptx.decoding import (
+    decode_async,
+    decode_cluster,
     decode_control,
     decode_fence,
     decode_matrix,
     decode_memory,
+    decode_special,
     decode_warp,
     decode_wgmma,
 )
+from tileproof.simulators.ptx.decoding.inlining import expand
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, where
 from tileproof.simulators.ptx.decoding.slots import Slots
 from tileproof.simulators.ptx.decoding.variables import Variables
 from tileproof.simulators.ptx.findings import Where
-from tileproof.simulators.ptx.program import Kind, Program, Step
+from tileproof.simulators.ptx.program import ClusterRule, Kind, Program, Step
 from tileproof.simulators.ptx.text.syntax import Entry, Instruction, Module
 
 DECODERS: Mapping[str, Callable[[Slots, Instruction], Step]] = {
@@ -29,8 +33,11 @@ DECODERS: Mapping[str, Callable[[Slots, Instruction], Step]] = {
     **decode_fence.DECODERS,
     **decode_warp.DECODERS,
     **decode_control.DECODERS,
+    **decode_cluster.DECODERS,
+    **decode_special.DECODERS,
     **decode_matrix.DECODERS,
     **decode_wgmma.DECODERS,
+    **decode_async.DECODERS,
 }
 
 
@@ -40,6 +47,7 @@ def decode_entry(module: Module, entry: Entry) -> Program:
     Raises:
         NotModelled: an instruction or a declaration that the device does not model.
     """
+    entry = expand(module, entry)
     variables = Variables.of(module, entry)
     slots = Slots(entry, variables)
     steps = tuple(_step(slots, instruction) for instruction in entry.instructions)
@@ -53,13 +61,30 @@ def decode_entry(module: Module, entry: Entry) -> Program:
         parameters=entry.parameters,
         parameter_offsets=tuple(variables.parameters.offsets[p.name] for p in entry.parameters),
         parameter_bytes=variables.parameters.size_bytes,
-        shared_bytes=variables.shared_bytes,
-        dynamic_alignment=variables.dynamic_alignment,
+        shared=variables.shared,
+        shared_symbols=slots.shared_symbols,
         local_bytes=variables.local_bytes,
         constant_image=variables.constant_image,
         globals_used=slots.globals_used,
         thread_limit=(limit[0], limit[1], limit[2]) if limit else None,
         thread_exact="reqntid" in entry.directives,
+        cluster=_cluster_rule(entry),
+        register_limit=entry.directives.get("maxnreg", (None,))[0],
+    )
+
+
+def _cluster_rule(entry: Entry) -> ClusterRule:
+    given = entry.directives
+    if "blocksareclusters" in given:
+        raise NotModelled(
+            f"kernel {entry.name}: .blocksareclusters, which makes the grid count clusters, is not modelled",
+            hint="give the grid in blocks",
+        )
+    required = given.get("reqnctapercluster")
+    return ClusterRule(
+        (required[0], required[1], required[2]) if required else None,
+        "explicitcluster" in given,
+        given.get("maxclusterrank", (None,))[0],
     )
 
 
@@ -72,7 +97,8 @@ def _step(slots: Slots, instruction: Instruction) -> Step:
 
 
 def _body(slots: Slots, instruction: Instruction) -> Step:
-    decoder = DECODERS.get(instruction.mnemonic)
+    first_words = ".".join((instruction.mnemonic, *instruction.qualifiers[:1]))
+    decoder = DECODERS.get(first_words) or DECODERS.get(instruction.mnemonic)
     if decoder is not None:
         return decoder(slots, instruction)
     try:
@@ -81,6 +107,8 @@ def _body(slots: Slots, instruction: Instruction) -> Step:
         raise not_modelled(instruction, error.message, error.hint) from error
     if operation is None:
         raise not_modelled(instruction, "this instruction is not modelled")
+    if operation.allowed is not None:
+        raise not_modelled(instruction, "its result is approximate: a later version carries the bracket")
     return slots.arithmetic(instruction, operation, instruction.operands)
 
 

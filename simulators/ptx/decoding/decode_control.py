@@ -1,15 +1,22 @@
 """Decoding of branches, exits, barriers, and of moves and conversions that are not plain arithmetic."""
 
+from dataclasses import replace
+
 from tileproof.simulators.ptx.alu.operation import resolve
+from tileproof.simulators.ptx.decoding.decode_cluster import cluster_barrier
+from tileproof.simulators.ptx.decoding.decode_matrix import whole_warp
+from tileproof.simulators.ptx.decoding.decode_special import TIME_REGISTERS, time_move
+from tileproof.simulators.ptx.decoding.inlining import ASSERT_FAIL, PRINT
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
-from tileproof.simulators.ptx.decoding.slots import Slots, bits_of
+from tileproof.simulators.ptx.decoding.slots import Slots, bits_of, check_count
 from tileproof.simulators.ptx.layout import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from tileproof.simulators.ptx.program import NONE, BarrierForm, CollectiveMode, Kind, Step
-from tileproof.simulators.ptx.text.syntax import Immediate, Instruction, Operand, Vector
+from tileproof.simulators.ptx.text.syntax import Immediate, Instruction, Operand, Special, Vector
 
 _WINDOWS = {
     "shared": SHARED_WINDOW,
     "shared::cta": SHARED_WINDOW,
+    "shared::cluster": SHARED_WINDOW,
     "local": LOCAL_WINDOW,
     "const": CONST_WINDOW,
     "param": PARAM_WINDOW,
@@ -24,6 +31,8 @@ _BARRIER_REDUCTIONS = {
 
 def _barrier(slots: Slots, instruction: Instruction) -> Step:
     """`bar` is `barrier.aligned` (PTX ISA, "bar{.cta}")."""
+    if instruction.mnemonic == "barrier" and instruction.qualifiers[:1] == ("cluster",):
+        return cluster_barrier(slots, instruction)
     qualifiers = [q for q in instruction.qualifiers if q not in ("cta", "aligned")]
     aligned = instruction.mnemonic == "bar" or "aligned" in instruction.qualifiers
     match qualifiers:
@@ -32,9 +41,11 @@ def _barrier(slots: Slots, instruction: Instruction) -> Step:
             return Step(Kind.WARP_BARRIER, opcode(instruction), where(instruction), sources=(members,))
         case ["sync"]:
             return _block_barrier(slots, instruction, instruction.operands, aligned)
+        case ["arrive"] if len(instruction.operands) == 2:
+            return _arrival(slots, instruction, aligned)
         case ["red", name, type_] if (name, type_) in _BARRIER_REDUCTIONS:
             return _reducing_barrier(slots, instruction, _BARRIER_REDUCTIONS[name, type_], type_, aligned)
-    raise not_modelled(instruction, "only the .sync, .red and .warp.sync forms of barriers are modelled")
+    raise not_modelled(instruction, "this form of barrier is not modelled")
 
 
 def _block_barrier(slots: Slots, instruction: Instruction, operands: tuple[Operand, ...], aligned: bool) -> Step:
@@ -43,6 +54,11 @@ def _block_barrier(slots: Slots, instruction: Instruction, operands: tuple[Opera
     number, *count = (slots.source(instruction, operand, "b32") for operand in operands)
     form = BarrierForm(number, count[0] if count else NONE, aligned)
     return Step(Kind.BARRIER, opcode(instruction), where(instruction), barrier=form)
+
+
+def _arrival(slots: Slots, instruction: Instruction, aligned: bool) -> Step:
+    step = _block_barrier(slots, instruction, instruction.operands, aligned)
+    return replace(step, kind=Kind.BARRIER_ARRIVE, sources=(whole_warp(slots),))
 
 
 def _reducing_barrier(slots: Slots, instruction: Instruction, mode: CollectiveMode, type_: str, aligned: bool) -> Step:
@@ -73,6 +89,29 @@ def _exit(slots: Slots, instruction: Instruction) -> Step:
     return Step(Kind.EXIT, opcode(instruction), where(instruction))
 
 
+def _trap(slots: Slots, instruction: Instruction) -> Step:
+    """`trap`, `brkpt`, and what calls and indexed branches leave (`inlining`)."""
+    types = _TRAP_OPERANDS.get(instruction.mnemonic, ())
+    check_count(instruction, len(instruction.operands), len(types))
+    sources = [slots.source(instruction, o, t) for o, t in zip(instruction.operands, types, strict=True)]
+    return Step(Kind.TRAP, opcode(instruction), where(instruction), sources=tuple(sources))
+
+
+_TRAP_OPERANDS = {"brx": ("u32",), ASSERT_FAIL: ("b64", "b64", "b32", "b64", "b64")}
+
+
+def _print(slots: Slots, instruction: Instruction) -> Step:
+    """`vprintf`: its format and arguments, and perhaps its result before them."""
+    *results, format_, arguments = instruction.operands
+    return Step(
+        Kind.PRINT,
+        opcode(instruction),
+        where(instruction),
+        destinations=tuple(slots.destination(instruction, result, "b32") for result in results),
+        sources=tuple(slots.source(instruction, operand, "b64") for operand in (format_, arguments)),
+    )
+
+
 def _nothing(slots: Slots, instruction: Instruction) -> Step:
     return Step(Kind.NOTHING, opcode(instruction), where(instruction))
 
@@ -81,6 +120,8 @@ def _mov(slots: Slots, instruction: Instruction) -> Step:
     if len(instruction.operands) == 2 and len(instruction.qualifiers) == 1:
         target, value = instruction.operands
         bits = bits_of(instruction.qualifiers[0])
+        if isinstance(value, Special) and value.name in TIME_REGISTERS:
+            return time_move(slots, instruction)
         if isinstance(value, Vector):
             return _pack(slots, instruction, target, value, bits)
         if isinstance(target, Vector):
@@ -130,7 +171,7 @@ def _cvta(slots: Slots, instruction: Instruction) -> Step:
     return slots.arithmetic(instruction, operation, (target, value, window))
 
 
-_NO_EFFECT_ON_VALUES = ("prefetch", "prefetchu", "nanosleep", "griddepcontrol", "pmevent")
+_NO_EFFECT_ON_VALUES = ("prefetch", "prefetchu", "nanosleep", "pmevent")
 
 DECODERS = {
     "bar": _barrier,
@@ -138,6 +179,8 @@ DECODERS = {
     "bra": _branch,
     "ret": _exit,
     "exit": _exit,
+    **dict.fromkeys(("trap", "brkpt", "brx", ASSERT_FAIL), _trap),
+    PRINT: _print,
     "mov": _mov,
     "cvta": _cvta,
     **dict.fromkeys(_NO_EFFECT_ON_VALUES, _nothing),

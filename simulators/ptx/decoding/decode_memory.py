@@ -1,6 +1,7 @@
 """Decoding of `ld`, `st`, `atom` and `red`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,13 +12,13 @@ from tileproof.simulators.ptx.decoding.qualifiers import ATOMIC_TYPES, MemoryFor
 from tileproof.simulators.ptx.decoding.slots import Slots, check_count, elements
 from tileproof.simulators.ptx.machine.memory import Bits
 from tileproof.simulators.ptx.program import SINK, Access, Kind, StateSpace, Step
-from tileproof.simulators.ptx.text.syntax import TYPE_BYTES, Instruction
+from tileproof.simulators.ptx.text.syntax import TYPE_BYTES, Address, Instruction, Operand
 
 _CONSTANT_SPACES = (StateSpace.CONST, StateSpace.PARAM)
 
 
 def _load(slots: Slots, instruction: Instruction) -> Step:
-    form = memory_form(instruction)
+    form = _of_space(slots, instruction, instruction.operands[1])
     slot, offset = slots.address(instruction, instruction.operands[1])
     results = elements(instruction.operands[0])
     check_count(instruction, len(results), form.count)
@@ -34,8 +35,15 @@ def _load(slots: Slots, instruction: Instruction) -> Step:
     )
 
 
-def _store(slots: Slots, instruction: Instruction) -> Step:
+def _of_space(slots: Slots, instruction: Instruction, address: Operand) -> MemoryForm:
+    """The form; parameters of calls lie in the lane's local memory."""
     form = memory_form(instruction)
+    local = form.space is StateSpace.PARAM and isinstance(address, Address) and slots.is_local(address.base)
+    return replace(form, space=StateSpace.LOCAL) if local else form
+
+
+def _store(slots: Slots, instruction: Instruction) -> Step:
+    form = _of_space(slots, instruction, instruction.operands[0])
     if form.space in _CONSTANT_SPACES:
         raise not_modelled(instruction, f"a store to .{form.space.value} is not modelled")
     slot, offset = slots.address(instruction, instruction.operands[0])
@@ -82,8 +90,8 @@ def _atomic_operation(instruction: Instruction, name: str, form: MemoryForm) -> 
     """The combining step; None for exchange and compare-and-swap, which do not compute."""
     if name in ("exch", "cas"):
         return None
-    if name in _WRAPPING:
-        return Operation(f"{name}.u32", ("u32",), ("u32", "u32"), _WRAPPING[name], whole(32))
+    if name in WRAPPING_OPERATIONS:
+        return WRAPPING_OPERATIONS[name]
     if form.type != "f32":
         return resolve(name, (form.type,))
     # PTX ISA, "atom": atom.add.f32 on global memory flushes subnormal inputs and results to sign-preserving zero;
@@ -104,7 +112,10 @@ def _decrement(values: Sequence[Bits]) -> tuple[Bits, ...]:
     return (np.where(wraps, values[1], values[0] - np.uint64(1)),)
 
 
-_WRAPPING: Mapping[str, Callable[[Sequence[Bits]], tuple[Bits, ...]]] = {"inc": _increment, "dec": _decrement}
+WRAPPING_OPERATIONS: Mapping[str, Operation] = {
+    name: Operation(f"{name}.u32", ("u32",), ("u32", "u32"), compute, whole(32))
+    for name, compute in (("inc", _increment), ("dec", _decrement))
+}
 
 
 def _access(form: MemoryForm, offset: int) -> Access:

@@ -6,14 +6,16 @@ from tileproof.simulators.ptx.decoding.instruction_text import not_modelled
 from tileproof.simulators.ptx.program import Scope, StateSpace
 from tileproof.simulators.ptx.text.syntax import TYPE_BYTES, Instruction
 
-_SPACES = {
+SPACES = {
     "global": StateSpace.GLOBAL,
     "shared": StateSpace.SHARED,
     "shared::cta": StateSpace.SHARED,
+    "shared::cluster": StateSpace.CLUSTER,
     "local": StateSpace.LOCAL,
     "const": StateSpace.CONST,
     "param": StateSpace.PARAM,
     "param::entry": StateSpace.PARAM,
+    "param::func": StateSpace.PARAM,
 }
 _COUNTS = {"v2": 2, "v4": 4, "v8": 8}
 _ACQUIRING = frozenset({"acquire", "acq_rel"})
@@ -53,8 +55,8 @@ def memory_form(instruction: Instruction) -> MemoryForm:
     """
     space, type_, count, semantics, scopes = StateSpace.GENERIC, "", 1, set[str](), list[Scope]()
     for qualifier in instruction.qualifiers:
-        if qualifier in _SPACES:
-            space = _SPACES[qualifier]
+        if qualifier in SPACES:
+            space = SPACES[qualifier]
         elif qualifier in TYPE_BYTES and qualifier != "b128":
             type_ = qualifier
         elif qualifier in _COUNTS:

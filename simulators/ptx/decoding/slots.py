@@ -28,7 +28,14 @@ from tileproof.simulators.ptx.text.syntax import (
     Vector,
 )
 
-SPECIALS = frozenset(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz") | {
+_VECTORS = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
+SPECIALS = frozenset(f"%{name}.{axis}" for name in _VECTORS for axis in "xyz") | {
+    "%cluster_ctarank",
+    "%cluster_nctarank",
+    "%is_explicit_cluster",
+    "%smid",
+    "%nsmid",
+    "%gridid",
     "%laneid",
     "%warpid",
     "%nwarpid",
@@ -40,6 +47,7 @@ SPECIALS = frozenset(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nct
     "%dynamic_smem_size",
     "%total_smem_size",
 }
+_SPECIAL_BITS = {"%is_explicit_cluster": 1, "%gridid": 64}
 
 
 class Slots:
@@ -50,6 +58,7 @@ class Slots:
         bits: width of every slot.
         constants: slot to raw bits.
         specials: slot to the name of a special register.
+        shared_symbols: slot to the name of the shared variable, and byte offset in it, whose address it holds.
         globals_used: constant slot to the module variable, and byte offset in it, whose address it holds.
     """
 
@@ -58,11 +67,14 @@ class Slots:
         self.bits = [bits_of(type_) for type_ in entry.registers.values()]
         self.constants: dict[int, int] = {}
         self.specials: dict[int, str] = {}
+        self.shared_symbols: dict[int, tuple[str, int]] = {}
         self.globals_used: dict[int, tuple[Variable, int]] = {}
         self._variables = variables
         self._registers = {name: slot for slot, name in enumerate(entry.registers)}
         self._constant_slots: dict[int, int] = {}
         self._special_slots: dict[str, int] = {}
+        self._shared_slots: dict[tuple[str, int], int] = {}
+        self._shared_names = frozenset(v.name for v in (*variables.shared.static, *variables.shared.dynamic))
 
     def register(self, name: str) -> int:
         """The slot of a register."""
@@ -145,12 +157,19 @@ class Slots:
             self.constants[slot] = bits
         return slot
 
+    def is_local(self, base: Operand) -> bool:
+        """Whether an address begins at a variable in local memory, as the parameters of calls do."""
+        variable = self.entry.variables.get(base.name) if isinstance(base, Symbol) else None
+        return variable is not None and variable.space == "local"
+
     def symbol(self, instruction: Instruction, name: str, offset: int) -> int:
         """The slot that holds a variable's or parameter's address in its own space."""
         variables = self._variables
         for addresses in (variables.addresses, variables.parameters.offsets):
             if name in addresses:
                 return self.constant((addresses[name] + offset) & 0xFFFF_FFFF_FFFF_FFFF)
+        if name in self._shared_names:
+            return self._shared_symbol(name, offset)
         if name not in variables.globals:
             raise not_modelled(instruction, f"the address of {name} is not modelled")
         slot = self._new_slot(64)
@@ -185,13 +204,21 @@ class Slots:
         self.bits.append(width)
         return len(self.bits) - 1
 
+    def _shared_symbol(self, name: str, offset: int) -> int:
+        """One slot for each address: it differs from block to block of a cluster, so it is no constant."""
+        key = (name, offset)
+        if key not in self._shared_slots:
+            self._shared_slots[key] = self._new_slot(32)
+            self.shared_symbols[self._shared_slots[key]] = key
+        return self._shared_slots[key]
+
     def _special(self, instruction: Instruction, name: str) -> int:
         if name == "WARP_SZ":
             return self.constant(32)
         if name not in SPECIALS:
             raise not_modelled(instruction, f"the special register {name} is not modelled")
         if name not in self._special_slots:
-            self._special_slots[name] = self._new_slot(32)
+            self._special_slots[name] = self._new_slot(_SPECIAL_BITS.get(name, 32))
             self.specials[self._special_slots[name]] = name
         return self._special_slots[name]
 

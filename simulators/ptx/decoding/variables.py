@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from tileproof.simulators.ptx.layout import (
     CONST_BASE,
     LOCAL_BASE,
-    SHARED_BASE,
     Placement,
-    align_up,
+    SharedVariables,
     place,
     place_parameters,
 )
@@ -19,11 +18,10 @@ class Variables:
     """The memory layout of one kernel.
 
     Attributes:
-        addresses: shared, local and constant variables by name, each an address in its own space.
+        addresses: local and constant variables by name, each an address in its own space.
         parameters: the parameter area.
         globals: module `.global` variables by name; the device places them.
-        shared_bytes: static shared memory; dynamic shared memory follows it.
-        dynamic_alignment: bytes that the dynamic part is aligned to.
+        shared: shared variables, which a launch places.
         local_bytes: local memory of one lane.
         constant_image: `.const` variables, laid out.
     """
@@ -31,8 +29,7 @@ class Variables:
     addresses: dict[str, int]
     parameters: Placement
     globals: dict[str, Variable]
-    shared_bytes: int
-    dynamic_alignment: int
+    shared: SharedVariables
     local_bytes: int
     constant_image: bytes
 
@@ -41,23 +38,15 @@ class Variables:
         """Lay out what the module and the entry declare."""
         everything = [*module.variables.values(), *entry.variables.values()]
         spaces = {name: [v for v in everything if v.space == name] for name in ("shared", "local", "const", "global")}
-        dynamic = [v for v in spaces["shared"] if not v.count]
-        shared = place((v for v in spaces["shared"] if v.count), SHARED_BASE)
         local = place(spaces["local"], LOCAL_BASE)
         const = place(spaces["const"], CONST_BASE)
-        alignment = max((v.align for v in dynamic), default=1)
-        dynamic_base = SHARED_BASE + align_up(shared.size_bytes, alignment)
         return cls(
-            addresses={
-                **shared.offsets,
-                **local.offsets,
-                **const.offsets,
-                **{variable.name: dynamic_base for variable in dynamic},
-            },
+            addresses={**local.offsets, **const.offsets},
             parameters=place_parameters(entry.parameters),
             globals={v.name: v for v in spaces["global"]},
-            shared_bytes=shared.size_bytes,
-            dynamic_alignment=alignment,
+            shared=SharedVariables(
+                tuple(v for v in spaces["shared"] if v.count), tuple(v for v in spaces["shared"] if not v.count)
+            ),
             local_bytes=local.size_bytes,
             constant_image=_image(spaces["const"], const),
         )

@@ -14,11 +14,13 @@ from tileproof.simulators.ptx.program import Access, StateSpace, Step
 _VERBS = {"ld": "reads", "ldu": "reads", "st": "writes", "atom": "updates", "red": "updates"}
 _VERBS |= {"ldmatrix": "reads", "stmatrix": "writes", "wgmma": "reads"}
 _GENERIC_WINDOWS = (
-    (StateSpace.SHARED, SHARED_WINDOW),
+    (StateSpace.CLUSTER, SHARED_WINDOW),
     (StateSpace.LOCAL, LOCAL_WINDOW),
     (StateSpace.CONST, CONST_WINDOW),
     (StateSpace.PARAM, PARAM_WINDOW),
 )
+# The cluster's shared memory is that of its blocks, and accesses to it are ones to shared memory.
+_HOME = {StateSpace.CLUSTER: StateSpace.SHARED}
 _WIDE_SPACES = (StateSpace.GENERIC, StateSpace.GLOBAL)
 _READ_ONLY = (StateSpace.CONST, StateSpace.PARAM)
 Positions = Lanes | slice
@@ -54,7 +56,17 @@ def pieces(wave: Wave, step: Step, selection: Selection, lanes: Lanes) -> Iterat
             message = f"{step.opcode} {verb(step)} {fault.message}"
             wave.report(fault.kind, message, step.where, owners[fault.positions], fault.detail)
         for piece in found:
-            yield space, _positions(piece.positions, chosen, legal), piece
+            if space in (StateSpace.SHARED, StateSpace.CLUSTER) and wave.asynchronous.barriers.any_live:
+                _check_objects(wave, step, owners[piece.positions], piece.offsets, nbytes)
+            yield _HOME.get(space, space), _positions(piece.positions, chosen, legal), piece
+
+
+def _check_objects(wave: Wave, step: Step, lanes: Lanes, offsets: Lanes, nbytes: int) -> None:
+    """An mbarrier is opaque: only mbarrier operations may touch it (PTX ISA, "mbarrier")."""
+    touched = wave.asynchronous.barriers.touched(offsets, nbytes)
+    if touched.any():
+        message = f"{step.opcode} {verb(step)} the bytes of a live mbarrier"
+        wave.report(FindingKind.BARRIER, message, step.where, lanes[touched])
 
 
 def split_generic(addresses: Bits) -> list[tuple[StateSpace, Lanes | None, Bits]]:

@@ -1,99 +1,189 @@
-"""Block barriers: `bar.sync`, `barrier.sync` and their reducing forms, over all threads of the block.
+"""Block barriers: the sixteen named barriers of a block, with `bar.sync`, `bar.arrive` and `bar.red`.
 
-A barrier is complete when all threads of the block that have not exited wait at it.
+A barrier counts warps. A warp has come when all of its threads that have not exited have executed an instruction on
+the barrier; threads that `sync` or `red` wait, threads that `arrive` go on (PTX ISA, "barrier{.cta}": "causes executing
+thread to wait for all non-exited threads from its warp and marks warps' arrival"). With a count of n threads it is
+complete when n / 32 warps have come, without a count when all warps of the block have. If only exited threads are
+missing it is complete too (PTX ISA, "exit").
+
+Example: warp 0 executes `bar.arrive 1, 64` and goes on, warp 1 executes `bar.sync 1, 64` later: two warps have come,
+the barrier is complete and free again, and warp 1 goes on with all that warp 0 had done before it arrived.
 """
-
-from collections.abc import Sequence
 
 import numpy as np
 
-from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.findings import FindingKind
-from tileproof.simulators.ptx.machine.memory import Bits, Lanes
-from tileproof.simulators.ptx.machine.registers import EVERY_BIT, Selection
+from tileproof.simulators.ptx.machine.barrier_reduction import reduce
+from tileproof.simulators.ptx.machine.barrier_state import BARRIERS, FREE, NOWHERE, WHOLE_BLOCK
+from tileproof.simulators.ptx.machine.memory import Lanes, Mask
+from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
 from tileproof.simulators.ptx.machine.wave import Status, Wave
-from tileproof.simulators.ptx.program import NONE, BarrierForm, CollectiveMode, Step
-
-_BARRIERS = 16  # PTX ISA, "bar": barriers 0 to 15
+from tileproof.simulators.ptx.program import NONE, BarrierForm, Step
 
 
-def arrive(wave: Wave, step: Step, pc: int, active: Selection) -> None:
-    """Lanes come to a barrier and wait; complete barriers let their lanes go."""
-    _check_operands(wave, step, active)
+def wait(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
+    """Lanes come to a barrier and wait; a complete barrier lets its lanes go. Whether exactly these went on at once."""
     wave.changes += 1
+    lanes = wave.ids(active)
+    if _everybody(wave, step, active):
+        if step.sources:
+            reduce(wave, [step], [lanes])
+        wave.order.block_barrier(lanes)
+        wave.acquaintance.tell_blocks(lanes)
+        wave.pc[active] = pc + 1
+        return True
     wave.pc[active] = pc
     wave.status[active] = Status.AT_BARRIER
-    release(wave, wave.geometry.blocks_of(wave.ids(active)))
+    numbers = _numbers(wave, step, active)
+    wave.block_barriers.waits_at[active] = numbers
+    _come(wave, step, pc, lanes, numbers, _warps(wave, step, active))
+    return False
 
 
-def release(wave: Wave, blocks: Lanes) -> None:
-    """Let the blocks go on whose remaining lanes all wait at one barrier."""
-    per_block = wave.geometry.lanes_per_block
-    status = wave.status.reshape(-1, per_block)[blocks]
-    waiting = status == Status.AT_BARRIER
-    ready = waiting.any(axis=1) & (waiting | (status == Status.EXITED)).all(axis=1)
-    if not ready.any():
-        return
-    lanes = (blocks[ready][:, None] * per_block + np.arange(per_block))[waiting[ready]]
-    if np.unique(wave.pc[lanes]).size == 1 and _form(wave, lanes[0]).number in wave.program.constants:
-        _complete(wave, lanes)
-        return
-    for block in blocks[ready]:
-        here = lanes[lanes // per_block == block]
-        if len(numbers(wave, here)) == 1:
-            _check_meeting(wave, here)
-            _complete(wave, here)
+def arrive(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
+    """Lanes come to a barrier and go on."""
+    wave.changes += 1
+    _come(wave, step, pc, wave.ids(selection), _numbers(wave, step, selection), _warps(wave, step, selection))
 
 
-def numbers(wave: Wave, lanes: Lanes) -> set[int]:
-    """The barriers that the lanes wait at."""
-    found: set[int] = set()
-    for pc in np.unique(wave.pc[lanes]):
-        here = lanes[wave.pc[lanes] == pc]
-        found |= set(wave.registers.read(_form(wave, here[0]).number, here).tolist())
-    return found
+def release_after_exit(wave: Wave, blocks: Lanes) -> None:
+    """Barriers of these blocks may have missed only threads that have exited now."""
+    if wave.block_barriers.active:
+        row, number = np.nonzero(wave.block_barriers.expected[blocks] != FREE)
+        _release(wave, blocks[row] * BARRIERS + number)
 
 
-def _form(wave: Wave, lane: int) -> BarrierForm:
-    form = wave.program.steps[int(wave.pc[lane])].barrier
-    assert form is not None
-    return form
+def _everybody(wave: Wave, step: Step, active: Selection) -> bool:
+    """The common case: all threads of some blocks come at once to a barrier that is known and free."""
+    form = _form(step)
+    constants, per_block = wave.program.constants, wave.geometry.lanes_per_block
+    if wave.block_barriers.active or not isinstance(active, slice):
+        return False
+    if active.start % per_block or active.stop % per_block:
+        return False
+    whole = form.count == NONE or constants.get(form.count) == per_block
+    return whole and constants.get(form.number, BARRIERS) < BARRIERS
 
 
-def _check_operands(wave: Wave, step: Step, active: Selection) -> None:
-    form, lanes = step.barrier, wave.ids(active)
-    assert form is not None
+def _form(step: Step) -> BarrierForm:
+    assert step.barrier is not None
+    return step.barrier
+
+
+def _numbers(wave: Wave, step: Step, active: Selection) -> Lanes:
+    """The barrier that each lane names."""
+    form, lanes = _form(step), wave.ids(active)
     undefined = wave.registers.undefined((form.number,), active)
     if undefined is not None:
         message = f"a value that nothing wrote decides the barrier of {step.opcode}"
         wave.report(FindingKind.UNINITIALISED, message, step.where, lanes[undefined[0] != 0])
-    number = wave.registers.read(form.number, active)
-    if (number >= _BARRIERS).any():
-        message = f"{step.opcode} names a barrier beyond 0 to {_BARRIERS - 1}"
-        wave.report(FindingKind.BARRIER, message, step.where, lanes, f" (barrier {int(number.max())})")
+    numbers = wave.registers.read(form.number, active)
+    beyond = numbers >= BARRIERS
+    if beyond.any():
+        message = f"{step.opcode} names a barrier beyond 0 to {BARRIERS - 1}"
+        wave.report(FindingKind.BARRIER, message, step.where, lanes, f" (barrier {int(numbers.max())})")
+    return numbers.astype(np.int64) % BARRIERS
+
+
+def _warps(wave: Wave, step: Step, active: Selection) -> Lanes:
+    """How many warps each lane says to take part; a count that is none stands for the whole block."""
+    form, lanes = _form(step), wave.ids(active)
     if form.count == NONE:
-        return
-    count = wave.registers.read(form.count, active)
-    wrong = count % np.uint64(WARP) != 0
+        return np.full(lanes.size, WHOLE_BLOCK)
+    undefined = wave.registers.undefined((form.count,), active)
+    if undefined is not None:
+        message = f"a value that nothing wrote decides how many threads take part in {step.opcode}"
+        wave.report(FindingKind.UNINITIALISED, message, step.where, lanes[undefined[0] != 0])
+    counts = wave.registers.read(form.count, active).astype(np.int64)
+    wrong = (counts % WARP != 0) | (counts == 0)
     if wrong.any():
         message = f"{step.opcode} counts threads that are not a multiple of {WARP}"
-        wave.report(FindingKind.BARRIER, message, step.where, lanes[wrong], f" ({int(count[wrong][0])})")
-    elif (count != wave.geometry.lanes_per_block).any():
-        raise NotModelled(
-            f"{step.opcode} at {step.where}: a barrier of {int(count.min())} threads in a block of "
-            f"{wave.geometry.threads} is not modelled",
-            hint="barriers of part of a block belong to a later version",
-        )
+        wave.report(FindingKind.BARRIER, message, step.where, lanes[wrong], f" ({int(counts[wrong][0])})")
+    return np.where(wrong, WHOLE_BLOCK, counts // WARP)
 
 
-def _check_meeting(wave: Wave, lanes: Lanes) -> None:
-    """All lanes of a warp must wait at the same instruction of an aligned barrier; one barrier has one form."""
-    places = wave.pc[lanes]
+def _come(wave: Wave, step: Step, pc: int, lanes: Lanes, numbers: Lanes, warps: Lanes) -> None:
+    """Enter the lanes at their barriers, and complete those that miss nobody now."""
+    table, blocks = wave.block_barriers, lanes // wave.geometry.lanes_per_block
+    again = table.here[numbers, lanes]
+    if again.any():
+        message = f"{step.opcode} comes to a barrier a second time before the barrier is complete"
+        wave.report(FindingKind.BARRIER, message, step.where, lanes[again], f" (barrier {int(numbers[again][0])})")
+    keys, first, inverse = np.unique(blocks * BARRIERS + numbers, return_index=True, return_inverse=True)
+    expected = table.expected.reshape(-1)
+    fresh = expected[keys] == FREE
+    expected[keys[fresh]] = warps[first[fresh]]
+    table.active += int(fresh.sum())
+    differs = warps != expected[keys][inverse]
+    if differs.any():
+        one = int(np.flatnonzero(differs)[0])
+        message = f"{step.opcode} counts other threads than those that have come to the barrier before"
+        detail = f" (barrier {numbers[one]}: {_said(warps[one])} here, {_said(expected[keys][inverse][one])} before)"
+        wave.report(FindingKind.BARRIER, message, step.where, lanes[differs], detail)
+    table.here[numbers, lanes] = True
+    table.place[numbers, lanes] = pc
+    _release(wave, keys)
+
+
+def _said(warps: int) -> str:
+    return "all threads" if warps == WHOLE_BLOCK else f"{warps * WARP} threads"
+
+
+def _release(wave: Wave, keys: Lanes) -> None:
+    """Complete those of the barriers (block * 16 + number) that miss nobody."""
+    if not keys.size:
+        return
+    table, per_block = wave.block_barriers, wave.geometry.lanes_per_block
+    blocks, numbers = np.divmod(keys, BARRIERS)
+    here = table.here.reshape(BARRIERS, -1, per_block)[numbers, blocks]
+    alive = wave.status.reshape(-1, per_block)[blocks] != Status.EXITED
+    touched, live = _by_warp(here).any(axis=2), _by_warp(alive).any(axis=2)
+    come = (touched & _by_warp(here | ~alive).all(axis=2)).sum(axis=1)
+    exited = (~touched & ~live).sum(axis=1)
+    nobody_absent = ~(alive & ~here).any(axis=1)
+    expected = table.expected[blocks, numbers]
+    complete = (nobody_absent & (come + exited >= expected)) | ((expected != WHOLE_BLOCK) & (come >= expected))
+    for number in np.unique(numbers[complete]):
+        done = complete & (numbers == number)
+        lanes = (blocks[done][:, np.newaxis] * per_block + np.arange(per_block))[here[done]]
+        table.here[number, lanes] = False
+        table.expected[blocks[done], number] = FREE
+        table.active -= int(done.sum())
+        _complete(wave, int(number), lanes)
+
+
+def _by_warp(lanes: Mask) -> Mask:
+    return lanes.reshape(lanes.shape[0], -1, WARP)
+
+
+def _complete(wave: Wave, number: int, lanes: Lanes) -> None:
+    """A barrier of one or more blocks is complete: `lanes` are all who came."""
+    table = wave.block_barriers
+    places = np.unique(table.place[number, lanes])
+    if places.size > 1:
+        _check_meeting(wave, number, lanes)
+    waiting = lanes[(wave.status[lanes] == Status.AT_BARRIER) & (table.waits_at[lanes] == number)]
+    groups = [waiting[wave.pc[waiting] == pc] for pc in places]
+    steps = [wave.program.steps[pc] for pc in places]
+    if all(step.mode is not None for step in steps):
+        reduce(wave, steps, groups)
+    wave.order.block_barrier(waiting, np.setdiff1d(lanes, waiting))
+    wave.acquaintance.tell_blocks(waiting)
+    wave.changes += 1
+    wave.status[waiting] = Status.RUNNING
+    wave.pc[waiting] += 1
+    table.waits_at[waiting] = NOWHERE
+
+
+def _check_meeting(wave: Wave, number: int, lanes: Lanes) -> None:
+    """All lanes of a warp must come by the same instruction of an aligned barrier; one round has one form."""
+    places = wave.block_barriers.place[number, lanes]
     for warp in np.unique(lanes >> WARP_SHIFT):
-        here = lanes[lanes >> WARP_SHIFT == warp]
-        if _form(wave, here[0]).aligned and (wave.pc[here] != wave.pc[here[0]]).any():
-            step = wave.program.steps[wave.pc[here[0]]]
+        mine = lanes >> WARP_SHIFT == warp
+        here = lanes[mine]
+        step = wave.program.steps[places[mine][0]]
+        if _form(step).aligned and (places[mine] != places[mine][0]).any():
             message = f"threads of one warp meet at different {step.opcode} instructions, which must be one"
             wave.report(FindingKind.DIVERGENCE, message, step.where, here)
     modes = {wave.program.steps[pc].mode for pc in np.unique(places)}
@@ -103,35 +193,31 @@ def _check_meeting(wave: Wave, lanes: Lanes) -> None:
         wave.report(FindingKind.BARRIER, message, step.where, lanes)
 
 
-def _complete(wave: Wave, lanes: Lanes) -> None:
-    places = np.unique(wave.pc[lanes])
-    steps = [wave.program.steps[pc] for pc in places]
-    if all(step.sources for step in steps):
-        _reduce(wave, lanes, steps, [lanes[wave.pc[lanes] == pc] for pc in places])
-    wave.order.block_barrier(lanes)
-    wave.changes += 1
-    wave.status[lanes] = Status.RUNNING
-    wave.pc[lanes] += 1
+def report_missing(wave: Wave, lanes: Lanes) -> None:
+    """Lanes that wait at barriers for ever, told by the first block: who waits where, and how many are missing."""
+    table, per_block = wave.block_barriers, wave.geometry.lanes_per_block
+    block = int(lanes[0]) // per_block
+    here = lanes[lanes // per_block == block]
+    numbers = np.unique(table.waits_at[here])
+    told = []
+    for number in numbers:
+        waiting = here[table.waits_at[here] == number]
+        where = wave.program.steps[wave.pc[waiting[0]]].where
+        told.append(f"{waiting.size} threads at barrier {number} ({where}), {_missing(wave, block, int(number))}")
+    if numbers.size > 1:
+        message = "threads of a block wait for each other at different barriers"
+    else:
+        message = "threads wait at a barrier that others do not come to"
+    where = wave.program.steps[wave.pc[here[0]]].where
+    wave.report(FindingKind.DEADLOCK, message, where, lanes, f": {'; '.join(told)}")
 
 
-def _reduce(wave: Wave, lanes: Lanes, steps: Sequence[Step], groups: Sequence[Lanes]) -> None:
-    """`bar.red`: and, or, or the count of the threads' predicates, over each block."""
-    blocks = wave.geometry.resident.size
-    total, true, unknown = (np.zeros(blocks, np.int64) for _ in range(3))
-    for step, here in zip(steps, groups, strict=True):
-        block = here // wave.geometry.lanes_per_block
-        undefined = wave.registers.undefined(step.sources, here)
-        np.add.at(total, block, 1)
-        np.add.at(true, block, (wave.registers.read(step.sources[0], here) != 0) != step.negated)
-        if undefined is not None:
-            np.add.at(unknown, block, undefined[0] != 0)
-    for step, here in zip(steps, groups, strict=True):
-        block = here // wave.geometry.lanes_per_block
-        mask = np.where(unknown[block] > 0, EVERY_BIT, np.uint64(0)) if unknown.any() else None
-        wave.registers.write(step.destinations[0], here, _result(step.mode, true[block], total[block]), mask)
-
-
-def _result(mode: CollectiveMode | None, true: Lanes, total: Lanes) -> Bits:
-    results = {CollectiveMode.ALL: true == total, CollectiveMode.ANY: true > 0}
-    chosen: Bits = results.get(mode, true).astype(np.uint64) if mode is not None else true.astype(np.uint64)
-    return chosen
+def _missing(wave: Wave, block: int, number: int) -> str:
+    per_block = wave.geometry.lanes_per_block
+    members = slice(block * per_block, (block + 1) * per_block)
+    here = wave.block_barriers.here[number, members]
+    expected = int(wave.block_barriers.expected[block, number])
+    if expected == WHOLE_BLOCK:
+        return f"{int((~here & (wave.status[members] != Status.EXITED)).sum())} are missing"
+    come = int(here.reshape(-1, WARP).any(axis=1).sum()) * WARP
+    return f"{expected * WARP - come} of {expected * WARP} are missing"

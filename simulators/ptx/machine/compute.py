@@ -4,7 +4,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tileproof.simulators.ptx.machine import access, atomic, collective
+from tileproof.simulators.ptx.machine import (
+    access,
+    atomic,
+    block_barrier,
+    clock,
+    cluster_address,
+    cluster_barrier,
+    collective,
+    trap,
+)
+from tileproof.simulators.ptx.machine.asynchronous.steps import HANDLERS as ASYNCHRONOUS
 from tileproof.simulators.ptx.machine.memory import Bits
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.wave import Wave
@@ -19,6 +29,9 @@ def handlers(program: Program) -> list[Handler | None]:
 
 
 def _handler(step: Step, pc: int) -> Handler | None:
+    execute = ASYNCHRONOUS.get(step.kind)
+    if execute is not None:
+        return lambda wave, selection: execute(wave, step, pc, selection)
     match step.kind:
         case Kind.ARITHMETIC:
             return _arithmetic(step)
@@ -34,10 +47,20 @@ def _handler(step: Step, pc: int) -> Handler | None:
             return lambda wave, selection: atomic.atomic(wave, step, pc, selection)
         case Kind.ACTIVE_MASK:
             return lambda wave, selection: collective.active_mask(wave, step, selection)
+        case Kind.PRINT:
+            return lambda wave, selection: trap.printed(wave, step, selection)
         case Kind.FENCE:
             return _fence(step)
         case Kind.NOTHING:
             return _nothing
+        case Kind.CLUSTER_ADDRESS:
+            return lambda wave, selection: cluster_address.answer(wave, step, selection)
+        case Kind.BARRIER_ARRIVE if step.barrier is not None and not step.barrier.aligned:
+            return lambda wave, selection: block_barrier.arrive(wave, step, pc, selection)
+        case Kind.CLUSTER_ARRIVE if step.cluster is not None and not step.cluster.aligned:
+            return lambda wave, selection: cluster_barrier.arrive(wave, step, pc, selection)
+        case Kind.CLOCK:
+            return lambda wave, selection: clock.read(wave, step, selection)
     return None
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import FindingKind
-from tileproof.simulators.ptx.machine import block_barrier, meeting, stall
+from tileproof.simulators.ptx.machine import block_barrier, cluster_barrier, meeting, register_count, stall, trap
+from tileproof.simulators.ptx.machine.asynchronous import endings
 from tileproof.simulators.ptx.machine.compute import handlers
 from tileproof.simulators.ptx.machine.memory import Lanes
 from tileproof.simulators.ptx.machine.registers import Selection, as_selection
@@ -53,9 +54,10 @@ class Engine:
         watch = SpinWatch(wave)
         while (running := np.flatnonzero(wave.status == Status.RUNNING)).size:
             turn = self._schedule.next_turn(wave.pc, running)
+            wave.asynchronous.in_flight.tick(wave)
             made = self._run_turn(wave, turn, left)
             left -= made
-            if watch.stuck(turn.lanes, made):
+            if watch.stuck(turn.lanes, made) and not wave.asynchronous.in_flight.drain(wave):
                 stall.report_spin(wave)
                 return
             if left <= 0:
@@ -65,6 +67,8 @@ class Engine:
                     hint="an endless loop, or raise Device(step_budget=...)",
                 )
         stall.report_stall(wave)
+        wave.asynchronous.in_flight.drain(wave)
+        register_count.check_end(wave)
 
     def _run_turn(self, wave: Wave, turn: Turn, left: int) -> int:
         """Run a turn; how many steps it made."""
@@ -99,8 +103,14 @@ class Engine:
                 wave.pc[active] = step.target
             case Kind.EXIT:
                 _exit(wave, active)
+            case Kind.TRAP:
+                trap.report(wave, step, active)
+                _exit(wave, active)
             case Kind.BARRIER:
-                block_barrier.arrive(wave, step, pc, active)
+                if block_barrier.wait(wave, step, pc, active) and active is selection:
+                    return pc + 1
+            case Kind.CLUSTER_WAIT:
+                cluster_barrier.wait(wave, step, pc, active)
             case _:
                 if meeting.meet(wave, step, pc, active) and active is selection:
                     return pc + 1
@@ -126,5 +136,7 @@ def _exit(wave: Wave, leaving: Selection) -> None:
     lanes: Lanes = wave.ids(leaving)
     wave.changes += 1
     wave.exit(lanes)
+    endings.leave(wave, lanes)
     meeting.look_again(wave, np.unique(lanes >> WARP_SHIFT))
-    block_barrier.release(wave, wave.geometry.blocks_of(lanes))
+    block_barrier.release_after_exit(wave, wave.geometry.blocks_of(lanes))
+    cluster_barrier.release(wave, np.unique(lanes // wave.geometry.lanes_per_cluster))

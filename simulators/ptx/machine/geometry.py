@@ -1,7 +1,8 @@
 """Lanes of the resident blocks: who they are, and what their special registers hold.
 
 Blocks are resident in waves. Lane numbers run through the wave: block after block, every block padded to whole warps,
-so lane // 32 is the warp and lane // lanes_per_block the block.
+so lane // 32 is the warp and lane // lanes_per_block the block. The blocks of a cluster stand together, by rank: with
+clusters of 4, block 6 of the wave is the one of rank 2 in the second cluster.
 """
 
 from dataclasses import dataclass
@@ -21,10 +22,12 @@ class Geometry:
     Attributes:
         grid: blocks along x, y, z.
         block: threads along x, y, z.
-        resident: linear block indices, x fastest.
+        resident: linear block indices, x fastest; cluster after cluster.
         dynamic_shared_bytes: of the launch.
         total_shared_bytes: static and dynamic.
         blocks_left: blocks that start when the resident ones have ended.
+        cluster: blocks of a cluster along x, y, z.
+        explicit_cluster: the launch or the kernel says so.
     """
 
     grid: Index3
@@ -33,6 +36,8 @@ class Geometry:
     dynamic_shared_bytes: int
     total_shared_bytes: int
     blocks_left: int
+    cluster: Index3 = (1, 1, 1)
+    explicit_cluster: bool = False
 
     @property
     def threads(self) -> int:
@@ -53,6 +58,26 @@ class Geometry:
     def lanes(self) -> int:
         """Lanes of all resident blocks."""
         return self.lanes_per_block * self.resident.size
+
+    @property
+    def blocks_per_cluster(self) -> int:
+        """Blocks of one cluster."""
+        return self.cluster[0] * self.cluster[1] * self.cluster[2]
+
+    @property
+    def lanes_per_cluster(self) -> int:
+        """Lanes of one cluster, padding included."""
+        return self.lanes_per_block * self.blocks_per_cluster
+
+    @property
+    def clusters(self) -> int:
+        """Resident clusters."""
+        return self.resident.size // self.blocks_per_cluster
+
+    @cached_property
+    def rank(self) -> Lanes:
+        """Each lane's block's rank in its cluster."""
+        return np.arange(self.lanes) // self.lanes_per_block % self.blocks_per_cluster
 
     @cached_property
     def local(self) -> Lanes:
@@ -99,22 +124,56 @@ class Geometry:
                 return np.full(self.lanes, self.dynamic_shared_bytes, np.uint64)
             case "%total_smem_size":
                 return np.full(self.lanes, self.total_shared_bytes, np.uint64)
+            case "%cluster_ctarank":
+                return self.rank.astype(np.uint64)
+            case "%cluster_nctarank":
+                return np.full(self.lanes, self.blocks_per_cluster, np.uint64)
+            case "%is_explicit_cluster":
+                return np.full(self.lanes, self.explicit_cluster, np.uint64)
         return self._index(name)
 
     def _index(self, name: str) -> Bits:
         register, axis = name[1:].split(".")
         dimension = "xyz".index(axis)
-        if register == "ntid":
-            return np.full(self.lanes, self.block[dimension], np.uint64)
-        if register == "nctaid":
-            return np.full(self.lanes, self.grid[dimension], np.uint64)
+        extents = {
+            "ntid": self.block,
+            "nctaid": self.grid,
+            "cluster_nctaid": self.cluster,
+            "nclusterid": cluster_grid(self.grid, self.cluster),
+        }
+        if register in extents:
+            return np.full(self.lanes, extents[register][dimension], np.uint64)
         if register == "tid":
-            linear, extent = self.local, self.block
-        else:
-            linear, extent = np.repeat(self.resident, self.lanes_per_block), self.grid
-        stride = (1, extent[0], extent[0] * extent[1])[dimension]
-        index: Bits = (linear // stride % extent[dimension]).astype(np.uint64)
-        return index
+            return _coordinate(self.local, self.block, dimension)
+        if register == "cluster_ctaid":
+            return _coordinate(self.rank, self.cluster, dimension)
+        index = _coordinate(np.repeat(self.resident, self.lanes_per_block), self.grid, dimension)
+        return index if register == "ctaid" else index // np.uint64(self.cluster[dimension])
+
+
+def cluster_grid(grid: Index3, cluster: Index3) -> Index3:
+    """Clusters of a grid along x, y, z."""
+    return grid[0] // cluster[0], grid[1] // cluster[1], grid[2] // cluster[2]
+
+
+def blocks_of_clusters(clusters: Lanes, grid: Index3, cluster: Index3) -> Lanes:
+    """Linear block indices of the clusters with these linear indices, cluster after cluster, by rank."""
+    if cluster == (1, 1, 1):
+        return clusters
+    ranks = np.arange(cluster[0] * cluster[1] * cluster[2])
+    counts = cluster_grid(grid, cluster)
+    linear, stride = np.zeros((clusters.size, ranks.size), np.int64), 1
+    for dimension in range(3):
+        place = _coordinate(clusters, counts, dimension).astype(np.int64)[:, np.newaxis] * cluster[dimension]
+        linear += (place + _coordinate(ranks, cluster, dimension).astype(np.int64)) * stride
+        stride *= grid[dimension]
+    return linear.reshape(-1)
+
+
+def _coordinate(linear: Lanes, extent: Index3, dimension: int) -> Bits:
+    stride = (1, extent[0], extent[0] * extent[1])[dimension]
+    index: Bits = (linear // stride % extent[dimension]).astype(np.uint64)
+    return index
 
 
 def _unravel(linear: int, extent: Index3) -> Index3:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.findings import FindingKind
-from tileproof.simulators.ptx.machine import warpgroup
+from tileproof.simulators.ptx.machine import block_barrier, cluster_barrier, register_count, warpgroup
 from tileproof.simulators.ptx.machine.collective import COLLECTIVES, lane_bits, present_bits
 from tileproof.simulators.ptx.machine.matrix import MATRIX_HANDLERS
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
@@ -18,6 +18,13 @@ from tileproof.simulators.ptx.machine.registers import Selection, as_selection
 from tileproof.simulators.ptx.machine.warp import ALL_LANES, WARP, WARP_SHIFT
 from tileproof.simulators.ptx.machine.wave import Status, Wave
 from tileproof.simulators.ptx.program import MATRIX_KINDS, Kind, Step
+
+#: Instructions that a whole warp executes together, but of whose threads some may have exited.
+ALIGNED = {
+    Kind.BARRIER_ARRIVE: block_barrier.arrive,
+    Kind.CLUSTER_ARRIVE: cluster_barrier.arrive,
+    Kind.REGISTER_COUNT: register_count.change,
+}
 
 
 def meet(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
@@ -32,7 +39,7 @@ def meet(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
             return True
         members = wave.registers.read(step.sources[-1], active)
         if (members == members[0]).all():
-            _perform(wave, step, members, active)
+            _perform(wave, step, pc, members, active)
             return True
     wave.pc[active] = pc
     wave.status[active] = Status.AT_COLLECTIVE
@@ -48,7 +55,7 @@ def meet(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
     if step.kind in MATRIX_KINDS:
         _perform_matrix(wave, step, pc, ready)
     else:
-        _perform(wave, step, wave.registers.read(step.sources[-1], ready), as_selection(ready))
+        _perform(wave, step, pc, wave.registers.read(step.sources[-1], ready), as_selection(ready))
     wave.status[ready] = Status.RUNNING
     wave.pc[ready] = pc + 1
     return np.array_equal(ready, lanes)
@@ -79,10 +86,12 @@ def _complete(wave: Wave, members: Bits, lanes: Lanes) -> Mask:
     return ready
 
 
-def _perform(wave: Wave, step: Step, members: Bits, selection: Selection) -> None:
+def _perform(wave: Wave, step: Step, pc: int, members: Bits, selection: Selection) -> None:
     _check_members(wave, step, members, selection)
     if step.kind is Kind.WARP_BARRIER:
         _warp_barrier(wave, step, members, wave.ids(selection))
+    elif step.kind in ALIGNED:
+        ALIGNED[step.kind](wave, step, pc, selection)
     else:
         COLLECTIVES[step.kind](wave, step, selection)
 
@@ -125,6 +134,7 @@ def _warp_barrier(wave: Wave, step: Step, members: Bits, lanes: Lanes) -> None:
             hint="its order belongs to a later version; use the full mask",
         )
     wave.order.warp_barrier(lanes)
+    wave.acquaintance.tell_warps(lanes)
 
 
 def look_again(wave: Wave, warps: Lanes) -> None:
@@ -147,7 +157,7 @@ def report_missing(wave: Wave, lanes: Lanes) -> None:
         here = lanes[wave.pc[lanes] == pc]
         step = wave.program.steps[pc]
         elsewhere = lanes[np.isin(lanes >> WARP_SHIFT, here >> WARP_SHIFT) & (wave.pc[lanes] != pc)]
-        matrix = step.kind in MATRIX_KINDS
+        matrix = step.kind in MATRIX_KINDS or step.kind in ALIGNED
         if not matrix and any(
             wave.program.steps[other].opcode == step.opcode for other in np.unique(wave.pc[elsewhere])
         ):

@@ -10,6 +10,7 @@ at +8), although the host array behind it is padded; a 2-byte load there is fine
 """
 
 import bisect
+import itertools
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -82,6 +83,12 @@ class Backing:
         if self.written is not None:
             self.written[start : start + source.size] = _ALL_BITS
 
+    def track(self) -> Bytes:
+        """Which bits something wrote, from now on byte by byte."""
+        if self.written is None:
+            self.written = np.full(self.data.shape, _ALL_BITS)
+        return self.written
+
     def load(self, offsets: Lanes, size: int) -> tuple[Bits, Bits | None]:
         """Values and undefined-bit masks (None: all defined) at aligned byte offsets."""
         element = _UNSIGNED[size]
@@ -97,8 +104,8 @@ class Backing:
         element = _UNSIGNED[size]
         index = offsets // size
         self.data.view(element)[index] = values.astype(element)
-        if masks is not None and self.written is None:
-            self.written = np.full(self.data.shape, _ALL_BITS)
+        if masks is not None:
+            self.track()
         if self.written is not None:
             self.written.view(element)[index] = np.iinfo(element).max if masks is None else ~masks.astype(element)
 
@@ -127,9 +134,16 @@ class Allocation(Backing):
 
 
 class GlobalMemory:
-    """Allocations by address. Addresses are never reused."""
+    """Allocations by address. Addresses are never reused.
+
+    Attributes:
+        number: tells the memories of one process apart, whose addresses are alike.
+    """
+
+    _numbers = itertools.count(1)
 
     def __init__(self, limit_bytes: int) -> None:
+        self.number = next(GlobalMemory._numbers)
         self._limit_bytes = limit_bytes
         self._used_bytes = 0
         self._next = GLOBAL_BASE

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.ptx.machine.memory import Lanes
+from tileproof.simulators.ptx.machine.memory import Lanes, Mask
 from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
 
 # A group that ran this many steps while others could run gives way: a spin must not starve the thread it waits for
@@ -23,6 +23,11 @@ PATIENCE_STEPS = 4096
 PATIENCE_POLLS = 16
 # Longest drawn turn of the adversarial schedule, in steps.
 LONGEST_TURN_STEPS = 64
+# Turns after which a copy lands by itself, at most, unless it lands only when it must.
+LONGEST_LANDING_TURNS = 64
+# Cycles between two reads of the time: a wait loop of compiled code takes a few dozen.
+SHORTEST_DELAY = 32
+LONGEST_DELAY = 4096
 # Blocks that the adversarial schedule starts in random order, at most.
 SHUFFLED_BLOCKS = 1 << 16
 _NEVER = np.iinfo(np.int64).max
@@ -77,6 +82,26 @@ class Schedule(Protocol):
         """The order in which the lanes of one atomic take turns; None for ascending."""
         ...
 
+    def landing_delay(self) -> int | None:
+        """Turns until a copy that is issued now lands by itself, 0 for at once; None if only when it must."""
+        ...
+
+    def lands_at_poll(self) -> bool:
+        """Whether a copy lands when a wait for it has failed."""
+        ...
+
+    def refuses(self, count: int) -> Mask:
+        """Which of so many `mbarrier.try_wait` that could come true are false all the same."""
+        ...
+
+    def delay(self) -> int:
+        """Cycles that pass before a thread reads the time."""
+        ...
+
+    def multiprocessors(self, blocks: int, count: int) -> Lanes:
+        """The multiprocessor, of `count`, that each of the resident blocks runs on."""
+        ...
+
     def leader(self, members: int) -> int:
         """The lane that `elect.sync` elects from a member mask: the same one each time (PTX ISA, "elect.sync")."""
         ...
@@ -114,6 +139,26 @@ class Friendly:
     def lane_order(self, count: int) -> Lanes | None:
         """See `Schedule.lane_order`."""
         return None
+
+    def landing_delay(self) -> int | None:
+        """See `Schedule.landing_delay`: copies land at issue."""
+        return 0
+
+    def lands_at_poll(self) -> bool:
+        """See `Schedule.lands_at_poll`."""
+        return True
+
+    def refuses(self, count: int) -> Mask:
+        """See `Schedule.refuses`: none."""
+        return np.zeros(count, np.bool_)
+
+    def delay(self) -> int:
+        """See `Schedule.delay`."""
+        return SHORTEST_DELAY
+
+    def multiprocessors(self, blocks: int, count: int) -> Lanes:
+        """See `Schedule.multiprocessors`."""
+        return np.arange(blocks) % count
 
     def leader(self, members: int) -> int:
         """See `Schedule.leader`: the lowest lane."""
@@ -167,6 +212,32 @@ class Adversarial:
         """See `Schedule.lane_order`."""
         return self._random.permutation(count)
 
+    def landing_delay(self) -> int | None:
+        """See `Schedule.landing_delay`: most copies land as late as they may."""
+        kind = self._random.random()
+        if kind < _LATEST_LANDINGS:
+            return None
+        return (
+            0 if kind < _LATEST_LANDINGS + _LANDINGS_AT_ONCE else int(self._random.integers(1, LONGEST_LANDING_TURNS))
+        )
+
+    def lands_at_poll(self) -> bool:
+        """See `Schedule.lands_at_poll`."""
+        return bool(self._random.random() < _LANDINGS_AT_POLL)
+
+    def refuses(self, count: int) -> Mask:
+        """See `Schedule.refuses`."""
+        refused: Mask = self._random.random(count) < _REFUSALS
+        return refused
+
+    def delay(self) -> int:
+        """See `Schedule.delay`."""
+        return int(self._random.integers(SHORTEST_DELAY, LONGEST_DELAY + 1))
+
+    def multiprocessors(self, blocks: int, count: int) -> Lanes:
+        """See `Schedule.multiprocessors`."""
+        return self._random.permutation(max(blocks, count))[:blocks] % count
+
     def leader(self, members: int) -> int:
         """See `Schedule.leader`."""
         if members not in self._leaders:
@@ -180,3 +251,9 @@ class Adversarial:
 _LONE_TURNS = 0.25
 _MEETINGS = 0.75
 _BY_PLACE = 0.5
+# Shares of copies that land only when they must, and at issue; of polls that land what they wait for; and of waits that
+# could come true and do not.
+_LATEST_LANDINGS = 0.6
+_LANDINGS_AT_ONCE = 0.1
+_LANDINGS_AT_POLL = 0.4
+_REFUSALS = 0.25

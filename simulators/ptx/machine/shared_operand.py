@@ -15,6 +15,7 @@ from tileproof.oracle.maps.wgmma_tile import Codes, Major, tile_addresses
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.layout import RANK_SHIFT
 from tileproof.simulators.ptx.machine.matrix_transfer import load_chunks
 from tileproof.simulators.ptx.machine.memory import Bits, Bytes, Lanes
 from tileproof.simulators.ptx.machine.order.kinds import AccessKind
@@ -37,7 +38,8 @@ def read_shared(
     descriptors = uniform(wave, step, selection, matrix.descriptor, "matrix descriptor")
     addresses = np.stack([_chunks(step, int(bits), matrix) for bits in descriptors])
     owners = np.repeat(groups, addresses.shape[1])
-    found, faults = wave.spaces[StateSpace.SHARED].locate(addresses.reshape(-1), owners, ROW_BYTES)
+    ranks = (wave.geometry.rank[owners] << RANK_SHIFT).astype(np.uint64)  # descriptors have no room for the rank
+    found, faults = wave.spaces[StateSpace.SHARED].locate(addresses.reshape(-1) + ranks, owners, ROW_BYTES)
     for fault in faults:
         wave.report(
             fault.kind, f"{step.opcode} reads {fault.message}", step.where, owners[fault.positions], fault.detail

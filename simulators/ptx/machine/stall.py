@@ -4,7 +4,7 @@ import numpy as np
 
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.findings import FindingKind
-from tileproof.simulators.ptx.machine import block_barrier, meeting
+from tileproof.simulators.ptx.machine import block_barrier, cluster_barrier, meeting
 from tileproof.simulators.ptx.machine.wave import Status, Wave
 
 
@@ -16,17 +16,14 @@ def report_stall(wave: Wave) -> None:
     waiting = np.flatnonzero(wave.status == Status.AT_BARRIER)
     per_block = wave.geometry.lanes_per_block
     waiting = waiting[~np.isin(waiting // per_block, stuck // per_block)]
-    if not waiting.size:
-        return
-    places = []
-    first_block = waiting[waiting // per_block == waiting[0] // per_block]
-    for pc in np.unique(wave.pc[first_block]):
-        here = first_block[wave.pc[first_block] == pc]
-        barriers = " and ".join(map(str, sorted(block_barrier.numbers(wave, here))))
-        places.append(f"{here.size} threads at barrier {barriers} ({wave.program.steps[pc].where})")
-    message = "threads of a block wait for each other at different barriers"
-    where = wave.program.steps[wave.pc[waiting[0]]].where
-    wave.report(FindingKind.DEADLOCK, message, where, waiting, f": {'; '.join(places)}")
+    if waiting.size:
+        block_barrier.report_missing(wave, waiting)
+    clusters = np.flatnonzero(wave.status == Status.AT_CLUSTER)
+    per_cluster = wave.geometry.lanes_per_cluster
+    told = np.concatenate((stuck, waiting)) // per_cluster
+    clusters = clusters[~np.isin(clusters // per_cluster, told)]
+    if clusters.size:
+        cluster_barrier.report_missing(wave, clusters)
 
 
 def report_spin(wave: Wave) -> None:
@@ -44,6 +41,6 @@ def report_spin(wave: Wave) -> None:
             hint="blocks that wait for each other need more residency than this version models",
         )
     message = "threads spin on a value that no thread is left to change"
-    waiting = int(np.isin(wave.status, (Status.AT_BARRIER, Status.AT_COLLECTIVE)).sum())
+    waiting = int(np.isin(wave.status, (Status.AT_BARRIER, Status.AT_COLLECTIVE, Status.AT_CLUSTER)).sum())
     detail = f" ({waiting} others wait at barriers or collectives)" if waiting else ""
     wave.report(FindingKind.DEADLOCK, message, where, spinning, detail)

@@ -7,7 +7,10 @@ from enum import IntEnum
 import numpy as np
 
 from tileproof.simulators.ptx.findings import Counters, FindingKind, Findings, Where
-from tileproof.simulators.ptx.layout import LOCAL_BASE, SHARED_BASE
+from tileproof.simulators.ptx.layout import LOCAL_BASE, RANK_SHIFT, SharedPlacement
+from tileproof.simulators.ptx.machine.asynchronous.state import Asynchronous
+from tileproof.simulators.ptx.machine.barrier_state import BlockBarriers, ClusterBarriers, RegisterCounts
+from tileproof.simulators.ptx.machine.cluster_memory import Acquaintance, ClusterMemory
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
 from tileproof.simulators.ptx.machine.order.order import Order
@@ -17,6 +20,9 @@ from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
 from tileproof.simulators.ptx.program import Program, StateSpace
 
+# Of the time that threads read. Any start is legal; this one has bits in the upper half, which %clock_hi shows.
+START_CYCLES = 0x0000_0012_3456_7800
+
 
 class Status(IntEnum):
     """What a lane does."""
@@ -25,6 +31,7 @@ class Status(IntEnum):
     AT_BARRIER = 1
     AT_COLLECTIVE = 2
     EXITED = 3
+    AT_CLUSTER = 4
 
 
 @dataclass(frozen=True)
@@ -36,12 +43,18 @@ class LaunchMemory:
         parameters: the parameter area.
         constants: module constants.
         global_addresses: constant slot to address, for module variables.
+        shared: where the kernel's shared variables lie.
+        multiprocessors: of the GPU.
+        grid_id: of the launch.
     """
 
     global_memory: GlobalMemory
     parameters: Window
     constants: Window
     global_addresses: Mapping[int, int]
+    shared: SharedPlacement
+    multiprocessors: int
+    grid_id: int
 
 
 class Wave:
@@ -53,6 +66,13 @@ class Wave:
         alive: for every warp the bits of its lanes that have not exited.
         changes: grows with everything that one thread may wait for another to do.
         polls: grows with everything that a thread that waits for another one does over and over.
+        shared: shared memory of all resident blocks, one after the other.
+        asynchronous: mbarriers and copies in flight.
+        acquaintance: who may touch a peer's shared memory.
+        block_barriers: who has come to the named barriers.
+        cluster_barriers: who has come to the barriers of clusters.
+        register_counts: how many registers the warps have.
+        cycles: the time that threads read.
 
     Args:
         program: the kernel.
@@ -90,27 +110,61 @@ class Wave:
         self.changes = 0
         self.polls = 0
         self.registers = Registers(program.slot_bits, live, lanes)
-        self._fill(memory.global_addresses)
-        shared = Window("shared", SHARED_BASE, geometry.total_shared_bytes, blocks, defined=False)
+        self._fill(memory)
+        shared = Window("shared", memory.shared.base, geometry.total_shared_bytes, blocks, defined=False)
         local = Window("local", LOCAL_BASE, program.local_bytes, lanes, defined=False)
+        self.acquaintance = Acquaintance(geometry)
+        self.block_barriers = BlockBarriers(blocks, lanes)
+        self.cluster_barriers = ClusterBarriers(geometry)
+        self.register_counts = RegisterCounts(program.register_limit, self.alive.size)
+        self.cycles = START_CYCLES
         self.spaces: dict[StateSpace, Space] = {
             StateSpace.GLOBAL: memory.global_memory,
-            StateSpace.SHARED: shared.owned_by(geometry.lanes_per_block),
+            **self._shared_spaces(shared.owned_by(geometry.lanes_per_block)),
             StateSpace.LOCAL: local.owned_by(1),
             StateSpace.PARAM: memory.parameters,
             StateSpace.CONST: memory.constants,
         }
         self.order = Order(program, self._reporter, shared.stride * blocks)
+        self.shared = shared
+        self.asynchronous = Asynchronous(lanes, shared.nbytes, shared.stride, memory.shared.base, schedule)
 
-    def _fill(self, global_addresses: Mapping[int, int]) -> None:
+    def _shared_spaces(self, window: Window) -> dict[StateSpace, Space]:
+        """The block's own shared memory, and the cluster's: one and the same where clusters are single blocks."""
+        if self.geometry.blocks_per_cluster == 1:
+            return {StateSpace.SHARED: window, StateSpace.CLUSTER: window}
+        return {
+            space: ClusterMemory(window, self.geometry, self.acquaintance, peers=space is StateSpace.CLUSTER)
+            for space in (StateSpace.SHARED, StateSpace.CLUSTER)
+        }
+
+    def _fill(self, memory: LaunchMemory) -> None:
         for slot, bits in self.program.constants.items():
-            self.registers.fill(slot, global_addresses.get(slot, bits))
+            self.registers.fill(slot, memory.global_addresses.get(slot, bits))
+        rank = (self.geometry.rank << RANK_SHIFT).astype(np.uint64)
+        for slot, (name, offset) in self.program.shared_symbols.items():
+            self.registers.fill(slot, rank + np.uint64((memory.shared.addresses[name] + offset) & 0xFFFF_FFFF))
         for slot, name in self.program.specials.items():
-            self.registers.fill(slot, self.geometry.special(name))
+            self.registers.fill(slot, self._special(name, memory))
+
+    def _special(self, name: str, memory: LaunchMemory) -> int | Bits:
+        """A special register: those of the geometry, and those that say where and when a block runs."""
+        match name:
+            case "%smid":
+                blocks = self.schedule.multiprocessors(self.geometry.resident.size, memory.multiprocessors)
+                return np.repeat(blocks, self.geometry.lanes_per_block).astype(np.uint64)
+            case "%nsmid":
+                return memory.multiprocessors
+            case "%gridid":
+                return memory.grid_id
+        return self.geometry.special(name)
 
     def exit(self, lanes: Lanes) -> None:
         """The lanes end."""
         self.status[lanes] = Status.EXITED
+        blocks = self.geometry.blocks_of(lanes)
+        running = self.status.reshape(-1, self.geometry.lanes_per_block)[blocks] != Status.EXITED
+        self.acquaintance.gone[blocks] = ~running.any(axis=1)
         self.order.exit(lanes)
         warps = np.unique(lanes >> WARP_SHIFT)
         self.alive[warps] = _warp_words(self.status.reshape(-1, WARP)[warps].reshape(-1) != Status.EXITED)
@@ -118,6 +172,11 @@ class Wave:
     def ids(self, selection: Selection) -> Lanes:
         """Lane numbers of a selection, ascending."""
         return self._every_id[selection] if isinstance(selection, slice) else selection
+
+    def cluster_of(self, lane: int) -> tuple[int, int]:
+        """The first resident block of the lane's cluster, and how many blocks the cluster has."""
+        blocks = self.geometry.blocks_per_cluster
+        return lane // self.geometry.lanes_per_cluster * blocks, blocks
 
     def lane_order(self, count: int) -> Lanes | None:
         """The order in which `count` lanes of one atomic take turns; None for ascending."""

@@ -1,0 +1,1 @@
+"""Asynchronous operations: mbarriers, copies in flight, and the waits for them."""

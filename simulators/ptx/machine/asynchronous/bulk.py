@@ -1,0 +1,269 @@
+"""`cp.async.bulk` and `cp.reduce.async.bulk`: few lanes, many bytes each.
+
+A copy that signals an mbarrier reads its source and writes its target at one moment, its landing. One that joins its
+thread's bulk group has two: the source is read, and later the target is written. A multicast is one copy for each
+target block.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tileproof.simulators.ptx.async_form import BulkForm
+from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine.asynchronous import signals
+from tileproof.simulators.ptx.machine.asynchronous.barriers import WORD_SHIFT
+from tileproof.simulators.ptx.machine.asynchronous.places import Found, find, find_shared
+from tileproof.simulators.ptx.machine.asynchronous.region import Payload, Reduction, Region, Source, Target
+from tileproof.simulators.ptx.machine.memory import Lanes
+from tileproof.simulators.ptx.machine.order.kinds import Engine
+from tileproof.simulators.ptx.machine.registers import Selection
+from tileproof.simulators.ptx.machine.wave import Wave
+from tileproof.simulators.ptx.program import NONE, StateSpace, Step
+
+ALIGNMENT = 16
+
+
+def bulk(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
+    """Execute a BULK step; a copy with anything illegal is reported and dropped."""
+    form = step.asynchronous
+    assert isinstance(form, BulkForm)
+    lanes, sizes = _sizes(wave, step, form, wave.ids(selection))
+    for nbytes in np.unique(sizes).tolist():
+        here = lanes[sizes == nbytes]
+        sources = by_lane(here, find(wave, step, form.source, here, nbytes, ALIGNMENT, "reads"))
+        targets = by_lane(here, find(wave, step, form.target, here, nbytes, ALIGNMENT, "writes"))
+        words = _barriers(wave, step, form, here)
+        for lane in here.tolist():
+            if lane in sources and lane in targets and (form.barrier is None or lane in words):
+                _issue(wave, step, pc, form, lane, sources[lane], targets[lane], words.get(lane, NONE), nbytes)
+
+
+def _sizes(wave: Wave, step: Step, form: BulkForm, lanes: Lanes) -> tuple[Lanes, Lanes]:
+    """The lanes whose number of bytes is legal, and it."""
+    undefined = wave.registers.undefined((form.nbytes,), lanes)
+    if undefined is not None:
+        message = f"a value that nothing wrote decides how many bytes {step.opcode} copies"
+        wave.report(FindingKind.UNINITIALISED, message, step.where, lanes[undefined[0] != 0])
+        lanes = lanes[undefined[0] == 0]
+    sizes = wave.registers.read(form.nbytes, lanes, 32).astype(np.int64)
+    wrong = sizes % ALIGNMENT != 0
+    if wrong.any():
+        message = f"{step.opcode} copies a number of bytes that is not a multiple of {ALIGNMENT}"
+        wave.report(FindingKind.MISALIGNED, message, step.where, lanes[wrong], f" ({int(sizes[wrong][0])})")
+    return lanes[~wrong], sizes[~wrong]
+
+
+def by_lane(lanes: Lanes, found: Sequence[Found]) -> dict[int, tuple[Found, int]]:
+    """For each lane where its access lies: in which backing, and at which byte."""
+    places: dict[int, tuple[Found, int]] = {}
+    for each in found:
+        for position, offset in zip(each.positions.tolist(), each.offsets.tolist(), strict=True):
+            places[int(lanes[position])] = (each, offset)
+    return places
+
+
+def _barriers(wave: Wave, step: Step, form: BulkForm, lanes: Lanes) -> dict[int, int]:
+    """The word of each lane's mbarrier, where it is live."""
+    if form.barrier is None:
+        return {}
+    found = find_shared(wave, step, form.barrier, lanes, 8, 8, "signals an mbarrier in")
+    owners, words = lanes[found.positions], found.offsets >> WORD_SHIFT
+    live = signals.usable(wave, step, owners, words)
+    return dict(zip(owners[live].tolist(), words[live].tolist(), strict=True))
+
+
+def _issue(
+    wave: Wave,
+    step: Step,
+    pc: int,
+    form: BulkForm,
+    lane: int,
+    source: tuple[Found, int],
+    target: tuple[Found, int],
+    word: int,
+    nbytes: int,
+) -> None:
+    read = _region(wave, form, lane, *source, nbytes)
+    write = _region(wave, form, lane, *target, nbytes)
+    ends = [(write, word)]
+    if form.blocks != NONE:
+        ends = _multicast(wave, step, form, lane, write, word)
+    for region, signalled in ends:
+        end: Target = region if form.operation is None else Reduction(region, form.operation, form.element_bytes)
+        issue(wave, step, pc, lane, read, end, signalled, nbytes)
+
+
+def _region(wave: Wave, form: BulkForm, lane: int, found: Found, offset: int, nbytes: int) -> Region:
+    space = StateSpace.SHARED if found.space is StateSpace.CLUSTER else found.space
+    if form.byte_mask == NONE:
+        return Region(space, found.backing, np.array([offset]), nbytes)
+    mask = int(wave.registers.read(form.byte_mask, np.array([lane]))[0])
+    chosen = np.flatnonzero([mask >> (byte % ALIGNMENT) & 1 for byte in range(nbytes)])
+    return Region(space, found.backing, offset + chosen, 1)
+
+
+def _multicast(
+    wave: Wave, step: Step, form: BulkForm, lane: int, region: Region, word: int
+) -> list[tuple[Region, int]]:
+    """The region and mbarrier at the same place of every block of the cluster that the mask names."""
+    mask = int(wave.registers.read(form.blocks, np.array([lane]))[0])
+    first, count = wave.cluster_of(lane)
+    beyond = [rank for rank in range(16) if mask >> rank & 1 and rank >= count]
+    if beyond:
+        message = f"{step.opcode} copies to a block beyond the {count} of the cluster"
+        detail = f" (mask 0x{mask:x}, rank {beyond[0]})"
+        wave.report(FindingKind.OUT_OF_BOUNDS, message, step.where, np.array([lane]), detail)
+    stride = wave.shared.stride
+    ends = []
+    for rank in range(count):
+        if mask >> rank & 1:
+            start = (first + rank) * stride
+            place = Region(region.space, region.backing, region.offsets % stride + start, region.nbytes)
+            key = (word << WORD_SHIFT) % stride + start
+            ends.append((place, key >> WORD_SHIFT))
+    return ends
+
+
+def issue(wave: Wave, step: Step, pc: int, lane: int, source: Source, target: Target, word: int, nbytes: int) -> None:
+    """A lane issues a copy: what bulk and tensor copies share.
+
+    Args:
+        wave: the machine.
+        step: the instruction.
+        pc: its index.
+        lane: who issues.
+        source: where from; its region is what is read.
+        target: where to.
+        word: the mbarrier that is told, which must be live; NONE for a copy that joins the lane's bulk group.
+        nbytes: what the mbarrier is told.
+    """
+    barriers, groups = wave.asynchronous.barriers, wave.asynchronous.bulk
+    if word == NONE:
+        group = int(groups.open[lane])
+        groups.used[lane], groups.used_at[lane] = group + 1, pc
+        _tell_order(wave, step, pc, lane, source.region, Engine.BULK_READ, group, False, NONE)
+        _tell_order(wave, step, pc, lane, target.region, Engine.BULK_WRITE, group, True, NONE)
+        flight = BulkCopy(step, lane, source, target, nbytes, group)
+    else:
+        phase = int(barriers.phase[word])
+        barriers.promised[word], barriers.promised_at[word] = phase + 1, pc
+        _check_block(wave, step, lane, target.region, word)
+        _tell_order(wave, step, pc, lane, source.region, Engine.BARRIER, phase, False, word)
+        _tell_order(wave, step, pc, lane, target.region, Engine.BARRIER, phase, True, word)
+        flight = BulkCopy(step, lane, source, target, nbytes, NONE, (word,), phase)
+    for region, written in ((source.region, False), (target.region, True)):
+        if region is not None:
+            _check_objects(wave, step, lane, region, "writes" if written else "reads")
+            count = wave.count_written if written else wave.count_read
+            count(region.space, region.nbytes * region.offsets.size)
+    wave.asynchronous.in_flight.issue(wave, flight)
+
+
+def _tell_order(
+    wave: Wave,
+    step: Step,
+    pc: int,
+    lane: int,
+    region: Region | None,
+    engine: Engine,
+    tick: int,
+    writes: bool,
+    word: int,
+) -> None:
+    if region is None or not region.nbytes:
+        return
+    count = region.offsets.size
+    lanes, ticks = np.full(count, lane), np.full(count, tick)
+    component = None if word == NONE else np.full(count, wave.asynchronous.barriers.component[word], np.int64)
+    wave.order.async_access(
+        engine, ticks, step, pc, lanes, writes, region.space, region.backing, region.offsets, region.nbytes, component
+    )
+
+
+def _check_block(wave: Wave, step: Step, lane: int, region: Region, word: int) -> None:
+    """The mbarrier lies in the shared memory of the same block as the target (PTX ISA, "cp.async.bulk")."""
+    if region.space is StateSpace.SHARED and region.offsets.size:
+        block = wave.asynchronous.barriers.block(word)
+        if int(region.offsets[0]) // wave.shared.stride != block:
+            message = f"{step.opcode} signals an mbarrier that is not in the block that it writes to"
+            wave.report(FindingKind.BARRIER, message, step.where, np.array([lane]))
+
+
+def _check_objects(wave: Wave, step: Step, lane: int, region: Region, verb: str) -> None:
+    barriers = wave.asynchronous.barriers
+    if region.space is StateSpace.SHARED and barriers.any_live:
+        spans = ((start, start + region.nbytes) for start in region.offsets.tolist())
+        if any(barriers.inside(start, end) for start, end in spans):
+            message = f"{step.opcode} {verb} the bytes of a live mbarrier"
+            wave.report(FindingKind.BARRIER, message, step.where, np.array([lane]))
+
+
+@dataclass(eq=False)
+class BulkCopy:
+    """One bulk copy in flight.
+
+    Attributes:
+        step: the instruction.
+        lane: who issued it.
+        source: where from.
+        target: where to.
+        nbytes: what the mbarrier is told.
+        group: of the lane's bulk groups; NONE where an mbarrier is told.
+        words: that mbarrier.
+        phase: to which it is bound.
+        payload: what was read, once it was.
+    """
+
+    step: Step
+    lane: int
+    source: Source
+    target: Target
+    nbytes: int
+    group: int
+    words: tuple[int, ...] = ()
+    phase: int = 0
+    payload: Payload | None = field(default=None, init=False)
+
+    def hide(self) -> None:
+        """See `Flight`."""
+        self.target.poison()
+
+    def read(self, wave: Wave) -> Payload:
+        """The source is read, if it was not."""
+        if self.payload is None:
+            self.payload = self.source.load()
+            if self.payload.written is not None and self.target.region.space is StateSpace.GLOBAL:
+                message = f"{self.step.opcode} puts a value that nothing wrote into global memory"
+                wave.report(FindingKind.UNINITIALISED, message, self.step.where, self.issuers())
+        return self.payload
+
+    def advance(self, wave: Wave) -> bool:
+        """See `Flight`: the two moments of a copy of a bulk group are apart."""
+        if self.payload is None and not self.words:
+            self.read(wave)
+            return False
+        self.target.store(self.read(wave))
+        if self.words:
+            words = np.array(self.words)
+            signals.complete_bytes(wave, self.step, self.issuers(), words, np.array([self.nbytes]))
+        return True
+
+    def issuers(self) -> Lanes:
+        """See `Flight`."""
+        return np.array([self.lane])
+
+
+def finish(wave: Wave, bounds: Lanes, *, reads_only: bool) -> None:
+    """Let every lane's copies of groups below its bound read their sources, or land; `bounds` is indexed by lane."""
+    due = [
+        flight
+        for flight in wave.asynchronous.in_flight.all()
+        if isinstance(flight, BulkCopy) and not flight.words and flight.group < bounds[flight.lane]
+    ]
+    if reads_only:
+        for flight in due:
+            flight.read(wave)
+    else:
+        wave.asynchronous.in_flight.land(wave, due)

@@ -1,0 +1,112 @@
+"""From an address operand of an asynchronous instruction to places in memory, with every check on the address."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tileproof.simulators.ptx.async_form import Place
+from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine.addressing import split_generic
+from tileproof.simulators.ptx.machine.memory import Backing, Bits, Lanes
+from tileproof.simulators.ptx.machine.wave import Wave
+from tileproof.simulators.ptx.program import StateSpace, Step
+
+_WIDE_SPACES = (StateSpace.GENERIC, StateSpace.GLOBAL)
+_SHARED_SPACES = (StateSpace.SHARED, StateSpace.CLUSTER)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Legal accesses of one instruction that fall into one backing array.
+
+    Attributes:
+        space: where they are.
+        backing: its bytes.
+        positions: indices into the lane vector.
+        offsets: byte offsets in the backing.
+    """
+
+    space: StateSpace
+    backing: Backing
+    positions: Lanes
+    offsets: Lanes
+
+
+def find(
+    wave: Wave, step: Step, place: Place, lanes: Lanes, nbytes: int, alignment: int, verb: str, bits: Bits | None = None
+) -> list[Found]:
+    """Where `nbytes` bytes at an address operand lie, for each lane; reports what is not legal.
+
+    Args:
+        wave: the machine.
+        step: the instruction.
+        place: the operand.
+        lanes: who executes.
+        nbytes: of each access.
+        alignment: of the address.
+        verb: what the instruction does there, for messages: "reads".
+        bits: addresses that are already known, relative to the operand's space; else the operand is read.
+    """
+    addresses = read_addresses(wave, place, lanes) if bits is None else bits
+    positions = _legal(wave, step, place, lanes, addresses, nbytes, alignment, verb)
+    found = []
+    chosen = addresses[positions]
+    parts = split_generic(chosen) if place.space is StateSpace.GENERIC else [(place.space, None, chosen)]
+    for space, inner, part in parts:
+        here = positions if inner is None else positions[inner]
+        pieces, faults = wave.spaces[space].locate(part, lanes[here], nbytes)
+        for fault in faults:
+            message = f"{step.opcode} {verb} {fault.message}"
+            wave.report(fault.kind, message, step.where, lanes[here[fault.positions]], fault.detail)
+        found += [Found(space, piece.backing, here[piece.positions], piece.offsets) for piece in pieces]
+    return found
+
+
+def find_shared(wave: Wave, step: Step, place: Place, lanes: Lanes, nbytes: int, alignment: int, verb: str) -> Found:
+    """Like `find` for operands that must lie in shared memory, where everything is in one window."""
+    found = find(wave, step, place, lanes, nbytes, alignment, verb)
+    inside = [each for each in found if each.space in _SHARED_SPACES]
+    for each in found:
+        if each.space not in _SHARED_SPACES:
+            message = f"{step.opcode} {verb} {each.space.value} memory where shared memory belongs"
+            wave.report(FindingKind.OUT_OF_BOUNDS, message, step.where, lanes[each.positions])
+    none = np.zeros(0, np.int64)
+    positions = np.concatenate([none, *(each.positions for each in inside)])
+    offsets = np.concatenate([none, *(each.offsets for each in inside)])
+    order = np.argsort(positions, kind="stable")
+    return Found(StateSpace.SHARED, wave.shared, positions[order], offsets[order])
+
+
+def read_addresses(wave: Wave, place: Place, lanes: Lanes) -> Bits:
+    """The operand's addresses, cut to the width of its space (PTX ISA, "Addresses as Operands")."""
+    addresses = wave.registers.read(place.slot, lanes) + np.uint64(place.offset & 0xFFFF_FFFF_FFFF_FFFF)
+    return addresses if place.space in _WIDE_SPACES else addresses & np.uint64(0xFFFF_FFFF)
+
+
+def _legal(
+    wave: Wave, step: Step, place: Place, lanes: Lanes, addresses: Bits, nbytes: int, alignment: int, verb: str
+) -> Lanes:
+    """Positions whose address is defined and aligned."""
+    good = addresses & np.uint64(alignment - 1) == 0
+    undefined = wave.registers.undefined((place.slot,), lanes)
+    if undefined is not None:
+        unknown = undefined[0] != 0
+        message = f"a value that nothing wrote decides the address that {step.opcode} {verb}"
+        wave.report(FindingKind.UNINITIALISED, message, step.where, lanes[unknown])
+        wrong = np.flatnonzero(~good & ~unknown)
+        good &= ~unknown
+    else:
+        wrong = np.flatnonzero(~good)
+    if wrong.size:
+        message = f"{step.opcode} {verb} at an address that is not a multiple of {alignment}"
+        wave.report(FindingKind.MISALIGNED, message, step.where, lanes[wrong], f" (0x{int(addresses[wrong[0]]):x})")
+    return np.flatnonzero(good)
+
+
+def check_objects(wave: Wave, step: Step, lanes: Lanes, found: Found, nbytes: int, verb: str) -> None:
+    """Report accesses of at most 16 bytes to the bytes of a live mbarrier."""
+    if wave.asynchronous.barriers.any_live and found.space is StateSpace.SHARED:
+        touched = wave.asynchronous.barriers.touched(found.offsets, nbytes)
+        if touched.any():
+            message = f"{step.opcode} {verb} the bytes of a live mbarrier"
+            wave.report(FindingKind.BARRIER, message, step.where, lanes[found.positions][touched])

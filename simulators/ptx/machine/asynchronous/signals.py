@@ -1,0 +1,144 @@
+"""What moves mbarriers on: arrivals, expected and completed bytes, and the phases that they complete."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine.asynchronous.barriers import COUNT_LIMIT, WORD_SHIFT
+from tileproof.simulators.ptx.machine.memory import Bits, Lanes
+from tileproof.simulators.ptx.machine.wave import Wave
+from tileproof.simulators.ptx.program import Step
+
+Publish = Callable[[Lanes, Lanes], None]
+"""Tells the order core that lanes arrive on the mbarriers at byte offsets of the wave's shared memory."""
+
+
+def arrive(wave: Wave, step: Step, lanes: Lanes, words: Lanes, counts: Lanes, publish: Publish) -> Bits:
+    """Arrivals of lanes on live objects, in the order that the schedule gives; each lane's state before it."""
+    together = _arrive_together(wave, lanes, words, counts, publish)
+    if together is not None:
+        return together
+    barriers = wave.asynchronous.barriers
+    states = np.zeros(lanes.size, np.uint64)
+    for turn in turns(wave, words):
+        here, count = words[turn], counts[turn]
+        pending = barriers.pending[here].astype(np.int64)
+        states[turn] = barriers.states(here, pending)
+        _check_arrivals(wave, step, lanes[turn], here, count)
+        barriers.pending[here] = np.maximum(pending - count, 0)
+        ascending = np.sort(turn)
+        publish(lanes[ascending], words[ascending] << WORD_SHIFT)
+        settle(wave, here)
+    return states
+
+
+def turns(wave: Wave, words: Lanes) -> Iterator[Lanes]:
+    """Positions in an order that the schedule gives, each time such that no object comes twice."""
+    drawn = wave.lane_order(words.size)
+    left = np.arange(words.size) if drawn is None else drawn
+    while left.size:
+        _, first = np.unique(words[left], return_index=True)
+        yield left[np.sort(first)]
+        left = np.delete(left, first)
+
+
+def expect(wave: Wave, step: Step, lanes: Lanes, words: Lanes, nbytes: Lanes) -> None:
+    """The current phase of each object waits for that many more bytes; negative numbers complete them."""
+    barriers = wave.asynchronous.barriers
+    np.add.at(barriers.transactions, words, nbytes)
+    wave.changes += 1
+    beyond = np.abs(barriers.transactions[words]) > COUNT_LIMIT
+    if beyond.any():
+        message = f"{step.opcode} takes the transaction count of an mbarrier out of its range of {COUNT_LIMIT} bytes"
+        detail = f" ({int(barriers.transactions[words[beyond][0]])})"
+        wave.report(FindingKind.BARRIER, message, step.where, lanes[beyond], detail)
+
+
+def complete_bytes(wave: Wave, step: Step, lanes: Lanes, words: Lanes, nbytes: Lanes) -> None:
+    """Copies of that many bytes are complete; objects that are no longer live are reported."""
+    live = usable(wave, step, lanes, words)
+    expect(wave, step, lanes[live], words[live], -nbytes[live])
+    settle(wave, words[live])
+
+
+def settle(wave: Wave, words: Lanes) -> None:
+    """Complete the phases that have nothing left to wait for."""
+    barriers = wave.asynchronous.barriers
+    wave.changes += 1
+    done = np.unique(words[barriers.complete(words)])
+    for word in done.tolist():
+        wave.asynchronous.in_flight.left_behind(wave, word)
+        wave.order.complete_phase(word << WORD_SHIFT, int(barriers.phase[word]))
+    barriers.advance(done)
+
+
+def usable(wave: Wave, step: Step, lanes: Lanes, words: Lanes) -> Lanes:
+    """Positions whose object is live; reports the others."""
+    life = wave.asynchronous.barriers.life[words]
+    for state, what in ((0, "that nothing initialised"), (2, "after mbarrier.inval")):
+        wrong = np.flatnonzero(life == state)
+        if wrong.size:
+            address = wave.asynchronous.barriers.address(int(words[wrong[0]]))
+            message = f"{step.opcode} uses an mbarrier {what}"
+            wave.report(FindingKind.BARRIER, message, step.where, lanes[wrong], f" (shared 0x{address:x})")
+    return np.flatnonzero(life == 1)
+
+
+def unseen(wave: Wave, step: Step, lanes: Lanes, words: Lanes) -> None:
+    """Report arrivals in a phase although nobody has seen the one before complete.
+
+    "For each phase of the mbarrier object, at least one test_wait or try_wait operation must be performed which returns
+    True for waitComplete before an arrive-on operation in the subsequent phase" (PTX ISA, "Phases of the mbarrier
+    object"). One arrival more than expected is of this kind.
+    """
+    barriers = wave.asynchronous.barriers
+    early = barriers.observed[words] < barriers.phase[words]
+    if early.any():
+        word = int(words[early][0])
+        message = (
+            f"{step.opcode} arrives on an mbarrier whose last phase is complete and nobody has seen that: "
+            f"an arrival more than it expects, or a wait is missing"
+        )
+        detail = (
+            f" (shared 0x{barriers.address(word):x} expects {barriers.expected[word]}; "
+            f"phase {barriers.phase[word] - 1} is complete)"
+        )
+        wave.report(FindingKind.BARRIER, message, step.where, lanes[early], detail)
+
+
+def _arrive_together(wave: Wave, lanes: Lanes, words: Lanes, counts: Lanes, publish: Publish) -> Bits | None:
+    """All arrivals at once, where no phase completes before the last one of its object; None elsewhere."""
+    barriers = wave.asynchronous.barriers
+    if (barriers.observed[words] < barriers.phase[words]).any():
+        return None
+    drawn = wave.lane_order(words.size)
+    order = np.arange(words.size) if drawn is None else drawn
+    order = order[np.argsort(words[order], kind="stable")]
+    sorted_words, count = words[order], counts[order]
+    first = np.concatenate(([True], sorted_words[1:] != sorted_words[:-1]))
+    before = np.cumsum(count) - count
+    before -= np.maximum.accumulate(np.where(first, before, 0))
+    pending = barriers.pending[sorted_words].astype(np.int64) - before
+    if (pending < count).any():
+        return None
+    states = np.zeros(words.size, np.uint64)
+    states[order] = barriers.states(sorted_words, pending)
+    np.subtract.at(barriers.pending, words, counts)
+    publish(lanes, words << WORD_SHIFT)
+    settle(wave, words)
+    return states
+
+
+def _check_arrivals(wave: Wave, step: Step, lanes: Lanes, words: Lanes, counts: Lanes) -> None:
+    unseen(wave, step, lanes, words)
+    barriers = wave.asynchronous.barriers
+    beyond = counts > barriers.pending[words]
+    if beyond.any():
+        word = int(words[beyond][0])
+        message = f"{step.opcode} arrives on an mbarrier more often than its phase still waits for"
+        detail = (
+            f" (shared 0x{barriers.address(word):x} expects {barriers.expected[word]}; phase {barriers.phase[word]} "
+            f"waits for {barriers.pending[word]}, {int(counts[beyond][0])} arrive)"
+        )
+        wave.report(FindingKind.BARRIER, message, step.where, lanes[beyond], detail)
