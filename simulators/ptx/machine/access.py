@@ -14,7 +14,7 @@ from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import StateSpace, Step
 
 #: Whose accesses are ordered: local memory is private, the others are read only.
-ORDERED_SPACES = frozenset({StateSpace.GLOBAL, StateSpace.SHARED})
+ORDERED_SPACES = frozenset({StateSpace.GLOBAL, StateSpace.SHARED, StateSpace.CLUSTER})
 
 
 def load(wave: Wave, step: Step, pc: int, selection: Selection) -> None:

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine.order.shadow import Shadow
+from tileproof.simulators.ptx.machine.order.touched import Touched
 
 Bits = NDArray[np.uint64]
 Lanes = NDArray[np.int64]
@@ -75,6 +77,7 @@ class Backing:
         self.nbytes = nbytes
         self.data: Bytes = np.zeros(padded, np.uint8)
         self.written: Bytes | None = None if defined else np.zeros(padded, np.uint8)
+        self.shadow: Shadow | None = None  # who touched it, for the order core
 
     def fill(self, start: int, raw: bytes | memoryview) -> None:
         """Write bytes from the host."""
@@ -130,7 +133,7 @@ class Allocation(Backing):
         """Drop the bytes; the addresses stay known as freed."""
         self.freed = True
         self.data = np.zeros(0, np.uint8)
-        self.written = None
+        self.written = self.shadow = None
 
 
 class GlobalMemory:
@@ -149,6 +152,7 @@ class GlobalMemory:
         self._next = GLOBAL_BASE
         self._bases: list[int] = []
         self._allocations: list[Allocation] = []
+        self.touched = Touched()
 
     def allocate(self, nbytes: int, *, defined: bool) -> Allocation:
         """A new allocation of `nbytes` bytes.

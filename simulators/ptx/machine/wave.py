@@ -13,6 +13,7 @@ from tileproof.simulators.ptx.machine.barrier_state import BlockBarriers, Cluste
 from tileproof.simulators.ptx.machine.cluster_memory import Acquaintance, ClusterMemory
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
+from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
 from tileproof.simulators.ptx.machine.order.order import Order
 from tileproof.simulators.ptx.machine.registers import Registers, Selection
 from tileproof.simulators.ptx.machine.reporter import Reporter
@@ -46,6 +47,7 @@ class LaunchMemory:
         shared: where the kernel's shared variables lie.
         multiprocessors: of the GPU.
         grid_id: of the launch.
+        order: of all its waves.
     """
 
     global_memory: GlobalMemory
@@ -55,6 +57,7 @@ class LaunchMemory:
     shared: SharedPlacement
     multiprocessors: int
     grid_id: int
+    order: LaunchOrder
 
 
 class Wave:
@@ -125,7 +128,7 @@ class Wave:
             StateSpace.PARAM: memory.parameters,
             StateSpace.CONST: memory.constants,
         }
-        self.order = Order(program, self._reporter, shared.stride * blocks)
+        self.order = Order(program, self._reporter, memory.order, shared.stride)
         self.shared = shared
         self.asynchronous = Asynchronous(lanes, shared.nbytes, shared.stride, memory.shared.base, schedule)
 

@@ -79,7 +79,9 @@ class Clocks:
     def holding(self, rows: Iterable[int] = (), maps: Iterable[int] = ()) -> Iterator[None]:
         """Within, these are kept."""
         before = self._held
-        self._held = Held([*before.rows, np.array(list(rows), np.int64)], [*before.maps, np.array(list(maps), np.int64)])
+        self._held = Held(
+            [*before.rows, np.array(list(rows), np.int64)], [*before.maps, np.array(list(maps), np.int64)]
+        )
         yield
         self._held = before
 

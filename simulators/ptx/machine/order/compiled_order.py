@@ -40,6 +40,7 @@ SINGLE = 8  # one component, not one a lane
 ASYNC_PROXY = 16
 NON_COHERENT = 32
 ENDS = 64  # a block's end, as a write of its shared memory
+REDUCES = 128  # an element-wise update by an engine
 SCOPE_SHIFT = 8  # 2 bits
 SIZE_SHIFT = 10  # 4 bits: log2 of the bytes of an element
 ENGINE_SHIFT = 16  # engine + 1, 0 for a thread
@@ -142,7 +143,11 @@ def _knows(
 def _morally_strong(shape: Array, records: Array, record: int, flags: int, unit: int, warp: int) -> bool:
     """Whether two strong accesses of one place may stand without order: both scopes reach, sizes and proxies agree."""
     other = records[record, FLAGS]
-    if not (flags & other & STRONG) or (flags | other) & ASYNC_PROXY or ((flags ^ other) >> SIZE_SHIFT) & 15:
+    if (
+        not (flags & other & STRONG)
+        or (flags ^ other) & (ASYNC_PROXY | REDUCES)
+        or ((flags ^ other) >> SIZE_SHIFT) & 15
+    ):
         return False
     scope = min((flags >> SCOPE_SHIFT) & 3, (other >> SCOPE_SHIFT) & 3)
     if records[record, UNIT] != unit:
@@ -262,7 +267,10 @@ def _alike(views: Array, shape: Array, one: int, other: int) -> bool:
     if one // shape[LANES_PER_UNIT] != other // shape[LANES_PER_UNIT]:
         return False
     for plane in range(views.shape[0]):
-        if views[plane, one, ROW] != views[plane, other, ROW] or views[plane, one, FOREIGN] != views[plane, other, FOREIGN]:
+        if (
+            views[plane, one, ROW] != views[plane, other, ROW]
+            or views[plane, one, FOREIGN] != views[plane, other, FOREIGN]
+        ):
             return False
     return True
 
@@ -356,9 +364,9 @@ def _joined(
                 return slot
             return _node(nodes, state, number, more, _rest(nodes, head, base), base)
     elif slot >> 5 == number:
-        if slot == fresh:
+        if mask == 1 and slot == fresh:
             return slot
-        return _node(nodes, state, number, 1 | 1 << ((slot - own) & _LANE), 0, own)
+        return _node(nodes, state, number, mask | 1 << ((slot - own) & _LANE), 0, own)
     length, dropped, left = 0, 0, slot
     while left != 0 and not is_empty(state, left):
         base = left & _LANE
@@ -536,7 +544,9 @@ def compare_rows(rows: Array, one: int, other: int) -> int:
 
 
 @compiled
-def mark_slots(slots: Array, records: Array, nodes: Array, state: Array, live_records: Array, live_nodes: Array) -> None:
+def mark_slots(
+    slots: Array, records: Array, nodes: Array, state: Array, live_records: Array, live_nodes: Array
+) -> None:
     """Mark the records and nodes that slots lead to; empty slots become 0."""
     for index in range(slots.size):
         slot = np.int64(slots[index])
@@ -568,3 +578,22 @@ def renumber_slots(slots: Array, new_records: Array, new_nodes: Array) -> None:
             slots[index] = NODE | np.int64(new_nodes[number]) << 5 | (slot & _LANE)
         else:
             slots[index] = np.int64(new_records[number]) << 5 | (slot & _LANE)
+
+
+@compiled
+def knows(
+    rows: Array, views: Array, spans: Array, maps: Array, shape: Array, records: Array, plane: int, lane: int,
+    record: int, other: int,
+) -> bool:  # fmt: skip
+    """Whether a lane is ordered, in a plane, after an access by lane `other` of a record."""
+    return _knows(rows, views, spans, maps, shape, records, plane, lane, record, other)
+
+
+@compiled
+def last_is_weak(records: Array, nodes: Array, state: Array, slot: int) -> bool:
+    """Whether the last write that a slot leads to is a weak one."""
+    if slot == 0 or is_empty(state, slot):
+        return False
+    number = (slot >> 5) & _NUMBER
+    record = np.int64(nodes[number, RECORD]) if slot & NODE else number
+    return not records[record, FLAGS] & STRONG

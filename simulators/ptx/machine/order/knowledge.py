@@ -9,9 +9,16 @@ them, except where a plane's line says otherwise:
     ANY_SCOPE     and through edges whose scope does not reach: tells a wrong scope from no synchronisation
     ASYNC_SHARED  what its async proxy may rely on in shared memory: set by proxy fences; lost between units
     ASYNC_GLOBAL  the same in global memory; lost between blocks
+    FENCED        what fence.sc of GPU scope, by whomever, stood behind
+    SEEN          what strong reads, by whomever, saw of FENCED: a fence.sc of GPU scope makes it known
 
-READS exists where blocks form clusters, ANY_SCOPE where the program has fences, releases or acquires, the others where
-it has proxy fences.
+The last two are for fences that stand across a barrier from the strong access: `__threadfence(); __syncthreads()`, then
+one thread's atomic. Two fence.sc are ordered one way or the other, and the other way would contradict what was read
+(PTX ISA, "Fence-SC" and "Coherence" axioms); but only if something was read, so the order in which two fences happened
+to run is no edge.
+
+READS exists where blocks form clusters, ANY_SCOPE where the program has fences, releases or acquires, the ASYNC ones
+where it has proxy fences, the last two where it has fence.sc.
 """
 
 from collections.abc import Callable, Iterable
@@ -39,9 +46,12 @@ class Plane(IntEnum):
     ANY_SCOPE = 2
     ASYNC_SHARED = 3
     ASYNC_GLOBAL = 4
+    FENCED = 5
+    SEEN = 6
 
 
-ASYNC_PLANES = (Plane.ASYNC_SHARED, Plane.ASYNC_GLOBAL)
+#: Planes in which a lane knows its own accesses only as far as it said so.
+GIVEN_PLANES = (Plane.ASYNC_SHARED, Plane.ASYNC_GLOBAL, Plane.FENCED, Plane.SEEN)
 
 
 class Knowledge:
@@ -50,7 +60,7 @@ class Knowledge:
     Attributes:
         clocks: of the launch.
         planes: those that the program needs.
-        number: a plane's index into the views; of one that is missing, the index of ALL, and -1 for the ASYNC ones.
+        number: a plane's index into the views; of one that is missing, the index of ALL, and -1 for the GIVEN_PLANES.
         views: int32 [planes, lanes, columns].
         ticks: int32 [warps], the clocks of the warps: grow when one of its lanes publishes.
         shape: see `compiled_order`.
@@ -66,7 +76,7 @@ class Knowledge:
     def __init__(self, clocks: Clocks, planes: Iterable[Plane], shape: Lanes, first_rows: Lanes) -> None:
         self.clocks = clocks
         self.planes = tuple(planes)
-        self.number = {plane: -1 if plane in ASYNC_PLANES else 0 for plane in Plane}
+        self.number = {plane: -1 if plane in GIVEN_PLANES else 0 for plane in Plane}
         self.number |= {plane: index for index, plane in enumerate(self.planes)}
         self.shape = shape
         lanes = first_rows.size
@@ -75,12 +85,13 @@ class Knowledge:
             self.views[plane, :, core.TICK] = core.EVER
         self.ticks = np.ones(lanes >> WARP_SHIFT, np.int32)
         self.engines = np.full(4, -1, np.int64)
+        self._nothing: Views | None = None
         clocks.holders.append(self._hold)
 
     @property
     def own_planes(self) -> list[int]:
         """Indices of the planes in which lanes know their own accesses by themselves."""
-        return [index for index, plane in enumerate(self.planes) if plane not in ASYNC_PLANES]
+        return [index for index, plane in enumerate(self.planes) if plane not in GIVEN_PLANES]
 
     def nothing(self, first_rows: Lanes | int = 0) -> Views:
         """Views of lanes that know a row at most."""
@@ -88,6 +99,13 @@ class Knowledge:
         views = np.zeros((len(self.planes), lanes, core.VIEW_COLUMNS), np.int32)
         views[:, :, core.ROW] = first_rows
         return views
+
+    def with_nothing(self) -> Views:
+        """The views, and behind them a plane in which nobody knows anything: for -1 among the numbers of planes."""
+        if self._nothing is None:
+            self._nothing = np.concatenate([self.views, self.nothing()[:1]])
+        self._nothing[:-1] = self.views
+        return self._nothing
 
     def close(self) -> None:
         """The wave has ended."""

@@ -9,6 +9,7 @@ An arrival on a peer's barrier of no more than block scope orders reads alone (p
 hand back slots in this way, which needs no more. What it does not order is told apart by the plane ANY_SCOPE.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,7 +56,7 @@ class Objects:
         self._clocks = knowledge.clocks
         self._key_bytes = key_bytes
         self._objects: dict[int, Object] = {}
-        self._clusters: dict[int, Object] = {}
+        self._clusters: dict[tuple[int, int], Object] = {}
         self._spare: dict[int, list[int]] = {}
         self._clocks.holders.append(self._hold)
 
@@ -160,22 +161,30 @@ class Objects:
 
     def cluster_arrive(self, lanes: Lanes, views: Views | None) -> None:
         """Lanes publish to their clusters' barriers."""
-        units = self._knowledge.units(lanes)
-        for unit in np.unique(units).tolist():
-            object_ = self._clusters.setdefault(unit, Object(-1, -1))
+        for object_, planes, here in self._shares(lanes):
             if views is not None:
-                self._publish(object_, lanes[units == unit], views, None)
+                self._publish(object_, here, views, planes)
 
     def cluster_complete(self, lanes: Lanes) -> None:
-        """The present phases of these lanes' clusters are complete."""
-        for unit in np.unique(self._knowledge.units(lanes)).tolist():
-            object_ = self._clusters.setdefault(unit, Object(-1, -1))
+        """The present phases of the clusters of these lanes, one for each block, are complete."""
+        for object_, _, _ in self._shares(lanes):
             object_.phases, object_.pending = {0: object_.pending}, None
 
     def cluster_wait(self, lanes: Lanes) -> None:
         """Lanes learn the last completed phase."""
-        units = self._knowledge.units(lanes)
-        for unit in np.unique(units).tolist():
-            snapshot = self._clusters.setdefault(unit, Object(-1, -1)).phases.get(0)
+        for object_, planes, here in self._shares(lanes):
+            snapshot = object_.phases.get(0)
             if snapshot is not None:
-                self._knowledge.learn(self._knowledge.views, lanes[units == unit], snapshot)
+                self._knowledge.learn(self._knowledge.views, here, snapshot, planes)
+
+    def _shares(self, lanes: Lanes) -> Iterator[tuple[Object, list[int], Lanes]]:
+        """Who shares what at a cluster's barrier: of the plane ASYNC_GLOBAL a block, of the others the cluster."""
+        knowledge = self._knowledge
+        alone = knowledge.number[Plane.ASYNC_GLOBAL]
+        shares = [(0, knowledge.units(lanes), [plane for plane in range(len(knowledge.planes)) if plane != alone])]
+        if alone >= 0:
+            shares.append((1, knowledge.blocks(lanes), [alone]))
+        for kind, groups, planes in shares:
+            for group in np.unique(groups).tolist():
+                object_ = self._clusters.setdefault((kind, group), Object(-1, -1))
+                yield object_, planes, lanes[groups == group]

@@ -11,7 +11,8 @@ scope includes it, if its own scope includes them.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -68,6 +69,7 @@ class Place:
         units: of heads of GPU scope, what they published, by unit.
         outside: of the same heads, in each plane, a map of their units' rows and of all they knew of others.
         any_scope: a map of all heads, however the scopes were.
+        sequential: of all writes of GPU scope, a map of what fence.sc stood before them (plane FENCED).
         own: for each lane of the launch its last release at this place.
     """
 
@@ -76,7 +78,13 @@ class Place:
     units: dict[int, Snapshot] = field(default_factory=dict)
     outside: Lanes = field(default_factory=lambda: np.zeros(len(Plane), np.int64))
     any_scope: int = 0
+    sequential: int = 0
     own: dict[int, Snapshot] = field(default_factory=dict)
+
+    def restart(self) -> None:
+        """The sequence has ended."""
+        self.writer, self.near, self.units, self.any_scope, self.sequential = None, [], {}, 0, 0
+        self.outside = np.zeros(len(Plane), np.int64)
 
     def snapshots(self) -> Iterator[Snapshot]:
         """All that is kept here."""
@@ -102,15 +110,11 @@ class Places:
         """The place, made if it is new."""
         return self._places.setdefault((backing, offset), Place())
 
-    def forget(self, backing: int, offset: int) -> None:
-        """A weak store ended the sequence."""
-        self._places.pop((backing, offset), None)
-
     def hold(self, held: Held) -> None:
         """See `Clocks.holders`."""
         for place in self._places.values():
             held.maps.append(place.outside)
-            held.maps.append(np.array([place.any_scope]))
+            held.maps.append(np.array([place.any_scope, place.sequential]))
             for snapshot in place.snapshots():
                 held.rows.append(snapshot[:, 0])
                 held.maps.append(snapshot[:, 1])
@@ -136,7 +140,9 @@ class Patterns:
         self._seen: dict[tuple[int, int, int], list[Snapshot]] = {}
         self._wide = knowledge.number[Plane.ANY_SCOPE] or None
         self._exact = [plane for plane in range(len(knowledge.planes)) if plane != self._wide]
+        self._sequential, self._seen_plane = knowledge.number[Plane.FENCED], knowledge.number[Plane.SEEN]
         self._outward = [plane for plane in knowledge.own_planes if plane != self._wide]
+        self._outward += [plane for plane in (self._sequential, self._seen_plane) if plane >= 0]
         self._single = blocks_per_unit == 1
         # What a unit's blocks tell each other: not what one's async proxy may rely on in global memory.
         crossing = -1 if self._single else knowledge.number[Plane.ASYNC_GLOBAL]
@@ -155,40 +161,68 @@ class Patterns:
                 held.rows.append(snapshot[:, 0])
                 held.maps.append(snapshot[:, 1])
 
-    def fence(self, lanes: Lanes, acquire: bool, release: bool, scope: Scope) -> None:
-        """First what was awaited is known, then what is known may be published (one fence may do both, in this order)."""
+    def fence(self, lanes: Lanes, acquire: bool, release: bool, scope: Scope, sequential: bool = False) -> None:
+        """First what was awaited is known, then what is known may be published: one fence may do both, in this order."""
         self._make_room()
+        scope = min(scope, Scope.GPU)
         if acquire:
             self._learn_awaited(lanes, scope)
+        if sequential and scope == Scope.GPU:
+            self._learn_seen(lanes)
         if release:
-            self._keep(lanes, scope)
+            self._keep(lanes, scope, sequential)
+
+    def _learn_seen(self, lanes: Lanes) -> None:
+        """A fence.sc comes after those whose writes were seen before it."""
+        knowledge, seen = self._knowledge, self._knowledge.number[Plane.SEEN]
+        views = knowledge.views
+        for plane in knowledge.own_planes:
+            self._move(views[seen], plane, lanes)
+
+    def _move(self, source: Views, plane: int, lanes: Lanes) -> None:
+        """Join one plane of views into what the lanes know in a plane."""
+        views = self._knowledge.views
+        for row in np.unique(source[lanes, core.ROW]):
+            self._knowledge.learn_row(views, plane, lanes[source[lanes, core.ROW] == row], int(row))
+        for which in np.unique(source[lanes, core.FOREIGN]):
+            self._knowledge.learn_map(views, plane, lanes[source[lanes, core.FOREIGN] == which], int(which))
+
+    def keep_own(self, lanes: Lanes) -> None:
+        """`fence.mbarrier_init`: of what a lane knows, its own accesses, for relaxed arrivals of cluster scope.
+
+        Narrower by the letter: it publishes inits only.
+        """
+        self._make_room()
+        for plane in self._knowledge.own_planes:
+            self.fenced[Scope.CLUSTER][plane, lanes, core.TICK] = self._knowledge.ticks[lanes >> WARP_SHIFT] + 1
+        self._knowledge.tick(lanes)
+
+    def awaited(self) -> Views:
+        """Where relaxed waits on barriers of the block keep what they saw for a fence."""
+        self._make_room()
+        return self._awaited[Scope.CTA]
 
     def _make_room(self) -> None:
         if not self.fenced:
-            self.fenced = [self._knowledge.nothing() for _ in Scope]
+            self.fenced = [self._knowledge.nothing() for _ in range(_DISTANCES)]
             self._awaited = [self._knowledge.nothing() for _ in range(_DISTANCES)]
 
     def _learn_awaited(self, lanes: Lanes, scope: Scope) -> None:
-        views = self._knowledge.views
         for distance, awaited in enumerate(self._awaited):
             for plane in range(len(self._knowledge.planes)):
-                if distance > min(scope, Scope.GPU) and plane != self._wide:
-                    continue
-                for row in np.unique(awaited[plane, lanes, core.ROW]):
-                    chosen = lanes[awaited[plane, lanes, core.ROW] == row]
-                    self._knowledge.learn_row(views, plane, chosen, int(row))
-                for which in np.unique(awaited[plane, lanes, core.FOREIGN]):
-                    chosen = lanes[awaited[plane, lanes, core.FOREIGN] == which]
-                    self._knowledge.learn_map(views, plane, chosen, int(which))
-                awaited[plane, lanes] = 0
+                if distance <= scope or plane == self._wide:
+                    self._move(awaited[plane], plane, lanes)
+                    awaited[plane, lanes] = 0
 
-    def _keep(self, lanes: Lanes, scope: Scope) -> None:
+    def _keep(self, lanes: Lanes, scope: Scope, sequential: bool) -> None:
         knowledge = self._knowledge
         present = knowledge.views[:, lanes].copy()
-        bounds = knowledge.ticks[lanes >> WARP_SHIFT] + 1
         for plane in knowledge.own_planes:
-            present[plane, :, core.TICK] = bounds
-        for smaller, fenced in zip(Scope, self.fenced, strict=True):
+            present[plane, :, core.TICK] = knowledge.ticks[lanes >> WARP_SHIFT] + 1
+        if sequential and scope == Scope.GPU:
+            fenced = knowledge.number[Plane.FENCED]
+            knowledge.views[fenced, lanes] = present[fenced] = present[Plane.ALL]
+        for smaller, fenced in enumerate(self.fenced):
             if smaller <= scope:
                 fenced[:, lanes] = present
             elif self._wide is not None:
@@ -202,14 +236,11 @@ class Patterns:
         if not places and not self._publishes(lanes, scope, release):
             return
         for lane, offset in zip(lanes.tolist(), offsets.tolist(), strict=True):
-            before = places.find(backing, offset)
-            own = None if before is None else before.own.get(self._lane_number(lane))
-            places.forget(backing, offset)
-            if own is None and not self._publishes(np.array([lane]), scope, release):
+            place = places.find(backing, offset)
+            if place is None and not self._publishes(np.array([lane]), scope, release):
                 continue
             place = places.begin(backing, offset)
-            if own is not None:
-                place.own[self._lane_number(lane)] = own
+            place.restart()
             self._write(place, lane, self._party(lane, scope, nbytes), release)
         if release:
             self._knowledge.tick(lanes)
@@ -263,16 +294,21 @@ class Patterns:
             return
         place = places.begin(*where)
         if place.writer is not None and not place.writer.pairs_with(party):
-            place.near, place.units, place.outside = [], {}, np.zeros(len(Plane), np.int64)
+            any_scope = place.any_scope
+            place.restart()
+            place.any_scope = any_scope
         self._write(place, lane, party, release)
 
     def _publishes(self, lanes: Lanes, scope: Scope, release: bool) -> bool:
         """Whether strong writes of the lanes publish anything."""
-        return release or (bool(self.fenced) and bool(self.fenced[scope][:, lanes, core.TICK].any()))
+        if release or (self.fenced and self.fenced[Scope.CTA][:, lanes, core.TICK].any()):
+            return True
+        return self._sequential >= 0 and bool(self._knowledge.views[self._sequential, lanes, : core.TICK + 1].any())
 
     def _party(self, lane: int, scope: Scope, nbytes: int) -> Party:
         shape = self._knowledge.shape
         unit = self._first_unit + lane // int(shape[core.LANES_PER_UNIT])
+        scope = min(scope, Scope.GPU)  # one GPU is the whole system
         return Party(unit, self._first_block + lane // int(shape[core.LANES_PER_BLOCK]), scope, nbytes)
 
     def _lane_number(self, lane: int) -> int:
@@ -284,14 +320,39 @@ class Patterns:
         own = place.own.get(self._lane_number(lane))
         if own is not None:
             self._put(place, party, own)
-        if not self._publishes(np.array([lane]), party.scope, release):
-            return
-        snapshot = self._knowledge.snapshot()
-        source = self._knowledge.views if release else self.fenced[party.scope]
-        self._knowledge.publish(source, np.array([lane]), snapshot)
-        self._put(place, party, snapshot)
+        if self._sequential >= 0 and party.scope >= Scope.GPU:
+            self._put_sequential(place, lane, party)
         if release:
-            place.own[self._lane_number(lane)] = snapshot
+            snapshot = place.own[self._lane_number(lane)] = self._snapshot(self._knowledge.views, lane)
+            self._put(place, party, snapshot)
+            return
+        for scope in self._fenced_scopes(lane, party.scope):
+            self._put(place, replace(party, scope=scope), self._snapshot(self.fenced[scope], lane))
+
+    def _put_sequential(self, place: Place, lane: int, party: Party) -> None:
+        snapshot = self._snapshot(self._knowledge.views, lane)
+        row, which = snapshot[self._sequential].tolist()
+        with self._clocks.holding(maps=[which]):
+            outside = self._clocks.with_unit(which, party.unit, row)
+        with self._clocks.holding(maps=[outside]):
+            place.sequential = self._clocks.join_maps(place.sequential, outside)
+
+    def _snapshot(self, views: Views, lane: int) -> Snapshot:
+        snapshot = self._knowledge.snapshot()
+        self._knowledge.publish(views, np.array([lane]), snapshot)
+        return snapshot
+
+    def _fenced_scopes(self, lane: int, scope: Scope) -> list[Scope]:
+        """The scopes at which a relaxed write of a scope publishes: what two fences keep alike, the larger one does."""
+        if not self.fenced:
+            return []
+        kept = [self.fenced[level][:, lane] for level in range(scope + 1)]
+        differs = [not np.array_equal(one, other) for one, other in pairwise(kept)]
+        return [
+            Scope(level)
+            for level in range(scope + 1)
+            if kept[level][0, core.TICK] and (level == scope or differs[level])
+        ]
 
     def _put(self, place: Place, party: Party, snapshot: Snapshot) -> None:
         """Add a head to a place."""
@@ -336,6 +397,8 @@ class Patterns:
             self._learn_outside(targets[Scope.CTA], self._wide, who, place.any_scope, party.unit)
         if place.writer is not None and not place.writer.pairs_with(party):
             return
+        if place.sequential and party.scope >= Scope.GPU:
+            self._learn_outside(self._knowledge.views, self._seen_plane, who, place.sequential, party.unit)
         seen: list[Snapshot] = []
         for distance, snapshot in self._visible(place, party):
             self._knowledge.learn(targets[distance], who, snapshot, self._inward)

@@ -32,10 +32,9 @@ class Shadow:
         self.writes: Slots = np.zeros(granules, np.uint32)
         self.reads: Slots = np.zeros(granules, np.uint32)
 
-    def refine(self, nbytes: int, offsets: NDArray[np.int64]) -> None:
-        """Granules small enough for accesses of `nbytes` at these offsets."""
-        every = int(np.bitwise_or.reduce(offsets, initial=nbytes)) | 1 << COARSEST_SHIFT
-        shift = (every & -every).bit_length() - 1
+    def refine(self, places: int) -> None:
+        """Granules small enough for accesses whose sizes and offsets have these bits."""
+        shift = (places & -places).bit_length() - 1
         if shift < self.shift:
             each = 1 << (self.shift - shift)
             self.writes, self.reads = np.repeat(self.writes, each), np.repeat(self.reads, each)
