@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tileproof.oracle.formats import nan_table
-from tileproof.simulators.ptx import support, support_matrix
+from tileproof.simulators.ptx import support, support_matrix, support_tensor
 from tileproof.simulators.ptx.machine import matrix
 
 HERE = Path(__file__).parent
@@ -24,6 +24,9 @@ hardware* (a recording of ours says so), or
 Rules inside that the PTX ISA leaves open, as implemented:
 
 {support.assumption_list()}
+Forms that not every target has (PTX for another target is refused), beside min and max of three f32:
+
+{support.later_list()}
 ## Memory, control and warp collectives
 
 {support.other_instructions()}
@@ -44,18 +47,42 @@ sparse and block-scaled forms, s4, u4 and b1 operands, f16 m8n8k4, `ldmatrix` th
 Checked: all lanes of the warp (of the four warps of a warpgroup for `wgmma`) come and none has exited; rows are
 aligned to 16 bytes and lie in shared memory; an undefined bit in a row of A, a column of B or an accumulator makes
 the results undefined that depend on it; the order of `ldmatrix` and `stmatrix`, each row as an access by all lanes of
-the warp; the operands of `wgmma` against earlier writes, as reads by all lanes at issue. **Not yet checked: the order
-of `wgmma`.** Its results are in their registers when it is issued; `wgmma.fence`, `commit_group` and `wait_group` are
-accepted, and a missing one, accumulators touched in flight, shared memory overwritten while it is read, or a missing
-proxy fence has no finding.
+the warp; the operands of `wgmma` against earlier writes, as reads by all lanes at issue. The registers of `wgmma`: a
+`wgmma.fence` of each warp before the first one and after any other access, but not between accumulations of one shape;
+accumulators and A not touched from issue until the `wgmma.wait_group` that covers the group; no `wgmma` left
+uncommitted at the end. A `mov` between registers is a renaming and no access. One warp's wait counts for its whole
+warpgroup's reads of shared memory.
 
+## Tensor copies
+
+`cp.async.bulk.tensor` of rank 1 to 5 in tile mode: loads with an mbarrier, multicasts, stores and reductions with a
+bulk group; `prefetch` forms change nothing. Refused by name: im2col, gather4 and scatter4, `.cta_group`, copies of
+interleaved tensors. `Device.tensor_map` takes and refuses what the driver's encoder does on sm_90 (60,000 requests near
+every limit on an H200, none answered differently); `simulators/ptx/tensor_map.py` lists what differs from the driver's
+manual. The map may lie in parameters, constants or global memory; there `fence.proxy.tensormap` is not checked, with a
+note.
+
+As measured on an H200 (3,000 copies, every byte alike; docs/evidence):
+
+* A load fills outside the tensor on either side, element by element, and counts the whole box at its barrier. A store
+  drops what is outside, but in chunks of 16 bytes: where a row of the tensor ends inside a chunk, the rest of the chunk
+  overwrites what follows (a note; a finding beyond the allocation).
+* An element stride walks every n-th index of its dimension; that of dimension 0 is ignored.
+* A row narrower than its swizzle span keeps the span's pitch, and the rest of the span is not written.
+* The NaN fill is 0x7FF7 in every 16 bits. Loads of `tfloat32` round to nearest even, and make every NaN 0x7FFFE000;
+  other loads and all stores change no bit.
+* Findings where the GPU stops: an innermost coordinate that is no multiple of 16 bytes and a shared address that is no
+  multiple of 128 (`misaligned`); a store or reduction that starts at a negative coordinate (`out-of-bounds`); a map of
+  another rank, bytes that are no map, a reduction that its type lacks (`async`).
+
+{support_tensor.reduction_table()}
 ## What is checked
 
 Bounds, alignment and lifetime of every access; bits that nothing wrote, carried through arithmetic, memory and
 shuffles until they decide an address, a branch or an output; order of shared-memory accesses by barriers;
 threads that a collective waits for in vain; deadlock. Not yet: order in global memory and through fences,
-the order of `wgmma`, asynchronous copies and mbarriers, clusters, approximate
-functions. They are refused, or, for fences, `wgmma` and the order of global memory, accepted without a check.
+asynchronous copies and mbarriers, clusters, approximate
+functions. They are refused, or, for fences and the order of global memory, accepted without a check.
 """
 
 

@@ -41,7 +41,7 @@ def _typed_fma(context: Any, x: Any, y: Any, z: Any) -> tuple[Any, Callable[...,
     return x(x, y, z), generate
 
 
-_fused_multiply_add: Any = intrinsic(_typed_fma)
+fused_multiply_add: Any = intrinsic(_typed_fma)
 
 
 @compiled
@@ -52,5 +52,5 @@ def _fma_tiles(a: Any, b: Any, c: Any, index: Any, d: Any) -> None:
             for column in range(b.shape[1]):
                 total = c[n, row, column]
                 for k in range(a.shape[2]):
-                    total = _fused_multiply_add(a[i, row, k], b[j, column, k], total)
+                    total = fused_multiply_add(a[i, row, k], b[j, column, k], total)
                 d[tile, row, column] = total

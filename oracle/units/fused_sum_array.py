@@ -51,7 +51,6 @@ def fused_sums(unit: FusedSum | LateSum, a: Side, b: Side, c: Values, index: npt
         index: for each output tile, its tiles of A, B and C, [output tiles, 3].
     """
     rows, columns, depth = a.codes.index.shape[1], b.codes.index.shape[1], a.codes.index.shape[2]
-    fused = unit if isinstance(unit, FusedSum) else unit.unit
     d = np.empty((len(index), rows, columns), np.int64)
     fused_tiles(
         *_flat(a),
@@ -59,21 +58,32 @@ def fused_sums(unit: FusedSum | LateSum, a: Side, b: Side, c: Values, index: npt
         c.reshape(-1),
         index,
         d.reshape(-1),
-        _order(unit, depth),
-        np.array([rows, columns, depth, fused.group, _blocks(a)], np.uint64),
-        np.array(
-            [
-                fused.fraction_bits - a.codes.table.fraction_bits - b.codes.table.fraction_bits,
-                fused.fraction_bits,
-                fused.least_exponent,
-                fused.conversion.nearest,
-                fused.conversion.kept_bits,
-                _mode(unit),
-            ],
-            np.int64,
-        ),
+        summing_order(unit, depth),
+        np.array([rows, columns, depth, fused_unit(unit).group, _blocks(a)], np.uint64),
+        kernel_parameters(unit, a.codes.table, b.codes.table),
     )
     return d
+
+
+def fused_unit(unit: FusedSum | LateSum) -> FusedSum:
+    """The unit that sums the groups."""
+    return unit if isinstance(unit, FusedSum) else unit.unit
+
+
+def kernel_parameters(unit: FusedSum | LateSum, a: TermTable, b: TermTable) -> Values:
+    """The parameters of `unit_kernels.fused_tiles`."""
+    fused = fused_unit(unit)
+    return np.array(
+        [
+            fused.fraction_bits - a.fraction_bits - b.fraction_bits,
+            fused.fraction_bits,
+            fused.least_exponent,
+            fused.conversion.nearest,
+            fused.conversion.kept_bits,
+            _mode(unit),
+        ],
+        np.int64,
+    )
 
 
 def _flat(side: Side) -> tuple[npt.NDArray[np.uint32], Values, Values, Values]:
@@ -92,7 +102,7 @@ def _mode(unit: FusedSum | LateSum) -> int:
     return LATE_CHAIN if unit.chained else LATE_HALVES
 
 
-def _order(unit: FusedSum | LateSum, depth: int) -> npt.NDArray[np.uint64]:
+def summing_order(unit: FusedSum | LateSum, depth: int) -> npt.NDArray[np.uint64]:
     """The order of k: for a late sum k mod 4 in {0, 1} before k mod 4 in {2, 3}; see `fused_sum.late_sum`."""
     order = np.arange(depth, dtype=np.uint64)
     if isinstance(unit, FusedSum):

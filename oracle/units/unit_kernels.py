@@ -3,9 +3,10 @@
 One file, because numba's cache watches the file of a compiled function only: a helper elsewhere could change unseen.
 
 A tile's codes become significands and exponents once (`term_array`). A group then takes two passes over its products:
-the largest exponent, then the cut terms. Indices are unsigned and values int64, which lets the compiler vectorise both
-passes. Sums stay below 2^53: fused, at most 32 products of magnitude below 4 · 2^25 and C below 4 · 2^25; of the 4-bit
-kinds, a group's sum has at most 12 bits, two factors 8, and 27 more are kept.
+the largest exponent, then the cut terms, both over 16 rows of A at once, in vectors of 32 bits an element. Indices are
+unsigned, which lets the compiler vectorise the loops over rows. Sums stay below 2^53: fused, at most 32 products of
+magnitude below 4 · 2^25 and C below 4 · 2^25; of the 4-bit kinds, a group's sum has at most 12 bits, two factors 8, and
+27 more are kept.
 
 A term is a pair, signed significand and exponent. Its kind is told by the exponent, so that the largest exponent of a
 group tells whether anything in it is not finite; a product's exponent is a sum of two, hence the distances:
@@ -19,9 +20,13 @@ group tells whether anything in it is not finite; a product's exponent is a sum 
 A sum is total · 2^step. `half` chooses float16 for an accumulator; otherwise it is float32.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 from tileproof.oracle.numbers.compiled import compiled, inlined
 
@@ -41,8 +46,122 @@ _NAN_16, _INFINITY_16, _SIGN_16 = 0x7FFF, 0x7C00, 0x8000
 #: Two 24-bit significands with these, added, stay below 2^53.
 _GUARD_BITS = 27
 
+#: Rows that are computed at once. Arrays of terms have a multiple of them.
+VECTOR_ROWS = np.uint64(16)
+
+#: Columns that are computed at once, so that loops over what they hold are long and stay in the cache.
+_COLUMNS = np.uint64(8)
+
+#: Cut products, each below 2^27, that are added in 32 bits.
+_PART = np.uint64(8)
+
 #: What takes part in a sum that is not finite, as bits.
 POSITIVE_INFINITY, NEGATIVE_INFINITY, ANY_NAN = 1, 2, 4
+
+
+_WORD = ir.IntType(32)
+_VECTOR = ir.VectorType(_WORD, int(VECTOR_ROWS))
+_build: Any = cgutils
+
+
+class _Vectors:
+    """Vectors of int32 in the arrays that an intrinsic is given."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
+        self._builder = builder
+        self._arrays = [
+            context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else None
+            for kind, value in zip(signature.args, arguments, strict=True)
+        ]
+
+    def load(self, argument: int, index: Any) -> Any:
+        """The vector from an index on."""
+        return self._builder.load(self._pointer(argument, index, _VECTOR), align=4)
+
+    def store(self, value: Any, argument: int, index: Any) -> None:
+        """Writes a vector."""
+        self._builder.store(value, self._pointer(argument, index, _VECTOR), align=4)
+
+    def spread(self, argument: int, index: Any) -> Any:
+        """One element in all places."""
+        return self.fill(self._builder.load(self._pointer(argument, index, _WORD)))
+
+    def fill(self, word: Any) -> Any:
+        """A word in all places."""
+        nothing = ir.Constant(_VECTOR, ir.Undefined)
+        first = self._builder.insert_element(nothing, word, ir.Constant(_WORD, 0))
+        return self._builder.shuffle_vector(first, nothing, self.constant(0))
+
+    def constant(self, word: int) -> Any:
+        """A number in all places."""
+        return ir.Constant(_VECTOR, [word] * int(VECTOR_ROWS))
+
+    def _pointer(self, argument: int, index: Any, kind: Any) -> Any:
+        array = self._arrays[argument]
+        assert array is not None
+        return self._builder.bitcast(self._builder.gep(array.data, [index]), kind.as_pointer())
+
+
+def _emit_largest(
+    context: Any, a: Any, b: Any, a_start: Any, b_start: Any, stride: Any, count: Any, largest: Any, place: Any
+) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vectors = _Vectors(context, builder, signature, arguments)
+        _, _, a_start, b_start, stride, count, _, place = arguments
+        best = _build.alloca_once_value(builder, vectors.load(6, place))
+        with _build.for_range(builder, count, intp=count.type) as loop:
+            a_place = builder.add(a_start, builder.mul(loop.index, stride))
+            exponent = builder.add(vectors.load(0, a_place), vectors.spread(1, builder.add(b_start, loop.index)))
+            before = builder.load(best)
+            builder.store(builder.select(builder.icmp_signed(">", exponent, before), exponent, before), best)
+        vectors.store(builder.load(best), 6, place)
+
+    index = types.uint64
+    return types.void(a, b, index, index, index, index, largest, index), generate
+
+
+def _emit_products(
+    context: Any,
+    a: Any,
+    a_exponent: Any,
+    b: Any,
+    b_exponent: Any,
+    a_start: Any,
+    b_start: Any,
+    stride: Any,
+    count: Any,
+    left: Any,
+    largest: Any,
+    part: Any,
+    place: Any,
+) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vectors = _Vectors(context, builder, signature, arguments)
+        _, _, _, _, a_start, b_start, stride, count, left, _, _, place = arguments
+        largest, left, most = vectors.load(9, place), vectors.fill(left), vectors.constant(31)
+        total = _build.alloca_once_value(builder, vectors.constant(0))
+        with _build.for_range(builder, count, intp=count.type) as loop:
+            a_place = builder.add(a_start, builder.mul(loop.index, stride))
+            b_place = builder.add(b_start, loop.index)
+            product = builder.mul(vectors.load(0, a_place), vectors.spread(2, b_place))
+            below = builder.sub(largest, builder.add(vectors.load(1, a_place), vectors.spread(3, b_place)))
+            places = builder.select(builder.icmp_signed("<", below, most), below, most)
+            sign = builder.ashr(product, most)
+            magnitude = builder.shl(builder.sub(builder.xor(product, sign), sign), left)
+            cut = builder.sub(builder.xor(builder.lshr(magnitude, places), sign), sign)
+            builder.store(builder.add(builder.load(total), cut), total)
+        vectors.store(builder.load(total), 10, place)
+
+    index = types.uint64
+    arguments = (a, a_exponent, b, b_exponent, index, index, index, index, types.int32, largest, part, index)
+    return types.void(*arguments), generate
+
+
+#: `VECTOR_ROWS` rows: the largest of `largest` and of the exponents of `count` products.
+_largest_of: Any = intrinsic(_emit_largest)
+#: `VECTOR_ROWS` rows: the sum of `count` cut products in units of 2^(largest - fraction bits), each shifted left into
+#: place, then right by magnitude.
+_products_of: Any = intrinsic(_emit_products)
 
 
 @inlined
@@ -67,8 +186,14 @@ def aligned(significand: int, exponent: int, largest: int, left: int) -> int:
 @inlined
 def split(code: int, half: bool) -> tuple[int, int]:
     """The value of a code."""
-    mantissa_bits, bias, infinity = (10, 15, _INFINITY_16) if half else (23, 127, _INFINITY_32)
-    sign = _SIGN_16 if half else _SIGN_32
+    return split_ieee(code, 10, 5) if half else split_ieee(code, 23, 8)
+
+
+@inlined
+def split_ieee(code: int, mantissa_bits: int, exponent_bits: int) -> tuple[int, int]:
+    """The value of a code of a format with infinities and NaN as IEEE 754 has them."""
+    sign = 1 << (mantissa_bits + exponent_bits)
+    infinity = sign - (1 << mantissa_bits)
     magnitude = code & (sign - 1)
     negative = code & sign != 0
     if magnitude >= infinity:
@@ -79,7 +204,7 @@ def split(code: int, half: bool) -> tuple[int, int]:
     significand = magnitude & ((1 << mantissa_bits) - 1)
     if field > 0:
         significand |= 1 << mantissa_bits
-    return (-significand if negative else significand), max(field, 1) - bias
+    return (-significand if negative else significand), max(field, 1) - ((1 << (exponent_bits - 1)) - 1)
 
 
 @inlined
@@ -222,64 +347,50 @@ def fused_tiles(
             whether the accumulator is float16; bits that a float32 keeps; EARLY, LATE_CHAIN or LATE_HALVES.
     """
     rows, columns, depth, group, blocks = extents
-    left, bits, least, to_float16, kept_bits, mode = parameters
-    half = to_float16 != 0
-    a_significand, a_exponent = np.empty(rows * depth, np.int64), np.empty(rows * depth, np.int64)
-    b_significand, b_exponent = np.empty(columns * depth, np.int64), np.empty(columns * depth, np.int64)
+    one, stride = np.uint64(1), padded(rows)
+    a_terms, b_terms = no_terms(stride * depth), no_terms(columns * depth)
+    work = sum_work(rows)
     for tile in range(np.uint64(len(index))):
         a_tile, b_tile, c_tile = index[tile]
-        if tile == 0 or a_tile != index[tile - np.uint64(1), 0]:
-            _decode(a_codes, a_significands, a_exponents, a_factors, a_tile, order, blocks, a_significand, a_exponent)
-        if tile == 0 or b_tile != index[tile - np.uint64(1), 1]:
-            _decode(b_codes, b_significands, b_exponents, b_factors, b_tile, order, blocks, b_significand, b_exponent)
-        for row in range(rows):
-            for column in range(columns):
-                place = row * columns + column
-                c_significand, c_exponent = split(c[c_tile * rows * columns + place], half)
-                value, exponent = (c_significand, c_exponent) if mode == EARLY else (0, ZERO)
-                for k in range(np.uint64(0), depth, group):
-                    a, b = row * depth + k, column * depth + k
-                    before, before_exponent = value, exponent
-                    if mode == LATE_HALVES:
-                        value, exponent = 0, ZERO
-                    largest = max(_largest(a_exponent, a, b_exponent, b, group), exponent, least)
-                    if largest > SPECIAL:
-                        parts = _special(a_significand, a_exponent, a, b_significand, b_exponent, b, group)
-                        value, exponent = special(parts | what(value, exponent))
-                    else:
-                        total = _group(a_significand, a_exponent, a, b_significand, b_exponent, b, group, largest, left)
-                        total += aligned(value, exponent, largest, bits - (10 if half else 23))
-                        value, exponent = rounded(total, largest - bits, half, kept_bits)
-                    if mode == LATE_HALVES:
-                        value, exponent = add(before, before_exponent, value, exponent, half)
-                if mode != EARLY:
-                    value, exponent = add(c_significand, c_exponent, value, exponent, half)
-                d[tile * rows * columns + place] = join(value, exponent, half)
+        if tile == 0 or a_tile != index[tile - one, 0]:
+            source = (a_codes, a_significands, a_exponents, a_factors)
+            _decode(source, a_tile, rows, order, blocks, one, stride, a_terms)
+        if tile == 0 or b_tile != index[tile - one, 1]:
+            source = (b_codes, b_significands, b_exponents, b_factors)
+            _decode(source, b_tile, columns, order, blocks, depth, one, b_terms)
+        c_first, d_first = c_tile * rows * columns, tile * rows * columns
+        fused_tile(a_terms, b_terms, c, c_first, d, d_first, (rows, columns, depth, group), parameters, work)
+
+
+@inlined
+def padded(rows: Any) -> Any:
+    """Rows of an array of terms."""
+    return (rows + VECTOR_ROWS - np.uint64(1)) // VECTOR_ROWS * VECTOR_ROWS
+
+
+@inlined
+def no_terms(count: Any) -> Any:
+    """Significands and exponents of zeros."""
+    return np.zeros(count, np.int32), np.full(count, np.int32(ZERO))
 
 
 @inlined
 def _decode(
-    codes: Any,
-    significands: Any,
-    exponents: Any,
-    factors: Any,
-    tile: Any,
-    order: Any,
-    blocks: Any,
-    significand: Any,
-    exponent: Any,
+    source: Any, tile: Any, rows: Any, order: Any, blocks: Any, row_stride: Any, k_stride: Any, terms: Any
 ) -> None:
-    """The terms of one tile, k in the given order, scale factors in the exponents."""
+    """The terms of one tile, k in the given order, scale factors in the exponents, at the given strides."""
+    (codes, significands, exponents, factors), (significand, exponent) = source, terms
     depth = np.uint64(len(order))
-    for row in range(np.uint64(len(exponent)) // depth):
-        source, target = (tile * np.uint64(len(exponent)) // depth + row) * depth, row * depth
+    for row in range(rows):
+        first, target = (tile * rows + row) * depth, row * row_stride
         for k in range(depth):
-            code = codes[source + order[k]]
-            significand[target + k] = significands[code]
-            exponent[target + k] = exponents[code]
+            code = codes[first + order[k]]
+            significand[target + k * k_stride] = significands[code]
+            exponent[target + k * k_stride] = exponents[code]
         for k in range(depth if blocks > 0 else np.uint64(0)):
-            factor = factors[source // depth * blocks + order[k] * blocks // depth]
-            exponent[target + k] = _scaled(exponent[target + k], factor)
+            factor = factors[first // depth * blocks + order[k] * blocks // depth]
+            place = target + k * k_stride
+            exponent[place] = _scaled(int(exponent[place]), factor)
 
 
 @inlined
@@ -291,45 +402,145 @@ def _scaled(exponent: int, factor: int) -> int:
 
 
 @inlined
-def _largest(a_exponent: Any, a: Any, b_exponent: Any, b: Any, group: Any) -> int:
-    largest = 2 * ZERO
-    for k in range(group):
-        largest = max(largest, a_exponent[a + k] + b_exponent[b + k])
-    return largest
+def sum_work(rows: Any) -> Any:
+    """What `fused_tile` computes in, for some columns: accumulators, those before a half, sums; largest, parts."""
+    size = padded(rows) * _COLUMNS
+    value, exponent = np.empty(size, np.int64), np.empty(size, np.int64)
+    before, before_exponent = np.empty(size, np.int64), np.empty(size, np.int64)
+    total, largest, part = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
+    return value, exponent, before, before_exponent, total, largest, part
 
 
 @inlined
-def _group(
-    a_significand: Any,
-    a_exponent: Any,
+def fused_tile(
+    a: Any, b: Any, c: Any, c_first: Any, d: Any, d_first: Any, extents: Any, parameters: Any, work: Any
+) -> None:
+    """One tile of D.
+
+    Args:
+        a: significands and exponents of A, int32 [depth, padded rows], flat.
+        b: significands and exponents of B, int32 [columns, depth], flat.
+        c: codes, [rows, columns] from `c_first` on.
+        c_first: where the tile starts in c.
+        d: codes, [rows, columns] from `d_first` on; it may be c.
+        d_first: where the tile starts in d.
+        extents: rows, columns, depth, group.
+        parameters: as of `fused_tiles`.
+        work: of `sum_work`.
+    """
+    (rows, columns, depth, group), (left, bits, least, to_float16, kept_bits, mode) = extents, parameters
+    half, late = to_float16 != 0, mode != EARLY
+    value, exponent, before, before_exponent, total, largest, part = work
+    for first in range(np.uint64(0), columns, _COLUMNS):
+        count = min(_COLUMNS, columns - first)
+        size = count * padded(rows)
+        value[:size] = 0
+        exponent[:size] = ZERO
+        if not late:
+            _start(c, c_first + first, rows, columns, count, half, value, exponent)
+        for k in range(np.uint64(0), depth, group):
+            if mode == LATE_HALVES:
+                for i in range(size):
+                    before[i], before_exponent[i], value[i], exponent[i] = value[i], exponent[i], 0, ZERO
+            for i in range(size):
+                largest[i] = max(exponent[i], least)
+            finite = _find_largest(a, b, first, count, k, depth, group, largest)
+            for i in range(size):
+                total[i] = aligned(value[i], exponent[i], int(largest[i]), bits - (10 if half else 23))
+            _add_products(a, b, first, count, k, depth, group, left, largest, part, total)
+            if not finite:
+                _specials(a, b, first, count, k, depth, group, largest, value, exponent)
+            for i in range(size):
+                result, result_exponent = rounded(total[i], int(largest[i]) - bits, half, kept_bits)
+                is_special = largest[i] > SPECIAL
+                value[i] = value[i] if is_special else result
+                exponent[i] = exponent[i] if is_special else result_exponent
+            if mode == LATE_HALVES:
+                for i in range(size):
+                    value[i], exponent[i] = add(before[i], before_exponent[i], value[i], exponent[i], half)
+        if late:
+            before[:size] = 0
+            before_exponent[:size] = ZERO
+            _start(c, c_first + first, rows, columns, count, half, before, before_exponent)
+            for i in range(size):
+                value[i], exponent[i] = add(before[i], before_exponent[i], value[i], exponent[i], half)
+        for column in range(count):
+            for row in range(rows):
+                i = column * padded(rows) + row
+                d[d_first + row * columns + first + column] = join(value[i], exponent[i], half)
+
+
+@inlined
+def _start(c: Any, start: Any, rows: Any, columns: Any, count: Any, half: Any, value: Any, exponent: Any) -> None:
+    """The values of some columns of C."""
+    for column in range(count):
+        for row in range(rows):
+            i = column * padded(rows) + row
+            value[i], exponent[i] = split(c[start + row * columns + column], half)
+
+
+@inlined
+def _find_largest(a: Any, b: Any, first: Any, count: Any, k: Any, depth: Any, group: Any, largest: Any) -> Any:
+    """The largest exponents of a group and of `largest`; whether all are finite."""
+    rows = np.uint64(len(a[1])) // depth
+    for column in range(count):
+        start = (first + column) * depth + k
+        for row in range(np.uint64(0), rows, VECTOR_ROWS):
+            _largest_of(a[1], b[1], k * rows + row, start, rows, group, largest, column * rows + row)
+    top = np.int32(0)
+    for i in range(count * rows):
+        top = max(top, largest[i])
+    return top <= SPECIAL
+
+
+@inlined
+def _add_products(
     a: Any,
-    b_significand: Any,
-    b_exponent: Any,
     b: Any,
+    first: Any,
+    count: Any,
+    k: Any,
+    depth: Any,
     group: Any,
-    largest: int,
-    left: int,
-) -> int:
-    """The cut products in units of 2^(largest - fraction bits): shifted left into place, then right by magnitude."""
-    total = 0
-    for k in range(group):
-        product = a_significand[a + k] * b_significand[b + k]
-        places = min(largest - (a_exponent[a + k] + b_exponent[b + k]), 63)
-        sign = product >> 63
-        magnitude = (((product ^ sign) - sign) << left) >> places
-        total += (magnitude ^ sign) - sign
-    return total
+    left: Any,
+    largest: Any,
+    part: Any,
+    total: Any,
+) -> None:
+    """Adds the cut products of a group."""
+    rows = np.uint64(len(a[1])) // depth
+    for begin in range(k, k + group, _PART):
+        many = min(_PART, k + group - begin)
+        for column in range(count):
+            start = (first + column) * depth + begin
+            for row in range(np.uint64(0), rows, VECTOR_ROWS):
+                at, place = begin * rows + row, column * rows + row
+                _products_of(a[0], a[1], b[0], b[1], at, start, rows, many, np.int32(left), largest, part, place)
+        for i in range(count * rows):
+            total[i] += part[i]
 
 
 @inlined
-def _special(
-    a_significand: Any, a_exponent: Any, a: Any, b_significand: Any, b_exponent: Any, b: Any, group: Any
-) -> int:
-    """Which infinities and NaN the products of a group are; 0 · ∞ is NaN."""
+def _specials(
+    a: Any, b: Any, first: Any, count: Any, k: Any, depth: Any, group: Any, largest: Any, value: Any, exponent: Any
+) -> None:
+    """The values of sums in which something is not finite."""
+    rows = np.uint64(len(a[1])) // depth
+    for i in range(count * rows):
+        if largest[i] > SPECIAL:
+            start = (first + i // rows) * depth + k
+            parts = _special(a, b, start, k, group, i % rows, rows)
+            value[i], exponent[i] = special(parts | what(value[i], exponent[i]))
+
+
+@inlined
+def _special(a: Any, b: Any, b_start: Any, k: Any, group: Any, row: Any, rows: Any) -> int:
+    """Which infinities and NaN the products of a row's group are; 0 · ∞ is NaN."""
     parts = 0
-    for k in range(group):
-        larger = max(a_exponent[a + k], b_exponent[b + k])
-        product = a_significand[a + k] * b_significand[b + k]
+    for i in range(group):
+        place, other = (k + i) * rows + row, b_start + i
+        larger = int(max(a[1][place], b[1][other]))
+        product = int(a[0][place]) * int(b[0][other])
         if larger >= INFINITE:
             parts |= what(product, NAN if product == 0 else larger)
     return parts

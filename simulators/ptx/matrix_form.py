@@ -1,6 +1,7 @@
 """What a matrix instruction multiplies, and where its operands are: the decoded form of `mma` and `wgmma`."""
 
 from dataclasses import dataclass
+from enum import Enum
 
 from tileproof.oracle.maps.fragment_map import FragmentMap
 from tileproof.oracle.maps.wgmma_tile import Major
@@ -64,3 +65,24 @@ class Product:
     negates_b: bool = False
     adds_c: int = -1
     adds_c_negated: bool = False
+
+
+class ProductOrder(Enum):
+    """What `wgmma.fence`, `wgmma.commit_group` and `wgmma.wait_group` do."""
+
+    FENCE = "fence"
+    COMMIT = "commit_group"
+    WAIT = "wait_group"
+
+
+@dataclass(frozen=True)
+class ProductOrderForm:
+    """An instruction that orders `wgmma`.
+
+    Attributes:
+        action: what it does.
+        pending: of WAIT, how many of the last groups may stay open.
+    """
+
+    action: ProductOrder
+    pending: int = 0

@@ -16,7 +16,7 @@ from tileproof.oracle.maps.fragment_map import FragmentMap
 from tileproof.simulators.ptx.alu.operation import Operation
 from tileproof.simulators.ptx.findings import Where
 from tileproof.simulators.ptx.layout import SharedVariables
-from tileproof.simulators.ptx.matrix_form import Product
+from tileproof.simulators.ptx.matrix_form import Product, ProductOrderForm
 from tileproof.simulators.ptx.text.syntax import Parameter, Variable
 
 if TYPE_CHECKING:
@@ -60,11 +60,13 @@ class Kind(Enum):
     EXIT = "exit"
     TRAP = "trap"
     PRINT = "print"
+    DISCARD = "discard"
     FENCE = "fence"
     MBARRIER = "mbarrier"
     COPY = "copy"
     COPY_GROUP = "copy group"
     BULK = "bulk"
+    TENSOR = "tensor"
     ASYNC_STORE = "async store"
     NOTHING = "nothing"
 
@@ -280,6 +282,7 @@ class Step:
         guard_negated: execute where the predicate is false.
         target: step index of a branch.
         operation: for ARITHMETIC, and the combining step of ATOMIC.
+        shared_operation: of ATOMIC, the combining step on shared memory where it is another one.
         access: for LOAD, STORE, ATOMIC, MATRIX_LOAD, MATRIX_STORE, WGMMA: of the last three, one row of 16 bytes.
         mode: for SHUFFLE, VOTE, MATCH, REDUCE and a reducing BARRIER.
         negated: the predicate source of VOTE or BARRIER is read inverted.
@@ -295,7 +298,8 @@ class Step:
         sign_from: for each destination, the bits to sign-extend from where a signed result goes to a wider register.
         transfer: for MATRIX_LOAD and MATRIX_STORE, who holds what.
         product: for MMA and WGMMA.
-        asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK and ASYNC_STORE.
+        product_order: for WGMMA_ORDER.
+        asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK, TENSOR and ASYNC_STORE.
     """
 
     kind: Kind
@@ -307,6 +311,7 @@ class Step:
     guard_negated: bool = False
     target: int = -1
     operation: Operation | None = None
+    shared_operation: Operation | None = None
     access: Access | None = None
     mode: CollectiveMode | None = None
     negated: bool = False
@@ -322,13 +327,15 @@ class Step:
     sign_from: tuple[int, ...] = ()
     transfer: FragmentMap | None = None
     product: Product | None = None
+    product_order: ProductOrderForm | None = None
     asynchronous: "AsyncForm | None" = None
 
     @cached_property
     def access_bytes(self) -> int:
         """Bytes that one lane of a LOAD, STORE or ATOMIC touches, or one row of a matrix."""
         assert self.access is not None
-        count = {Kind.LOAD: len(self.destinations), Kind.STORE: len(self.sources) - 1}.get(self.kind, 1)
+        results = len(self.destinations)
+        count = {Kind.LOAD: results, Kind.ATOMIC: results, Kind.STORE: len(self.sources) - 1}.get(self.kind, 1)
         return self.access.size * count
 
 

@@ -168,15 +168,16 @@ def test_reducing_barriers_count_negate_and_decide(schedule: str, seed: int) -> 
     assert set(out[:50].tolist()) == {34 * 100000 + 2000 + 16}
 
 
-def test_a_spin_that_counts_is_ended_by_the_step_budget() -> None:
-    body = "mov.u32 %r2, 0; L: add.u32 %r2, %r2, 1; bra L;"
+def test_a_spin_whose_end_a_count_decides_is_ended_by_the_step_budget() -> None:
+    body = "mov.u32 %r2, 0; L: add.u32 %r2, %r2, 1; setp.ne.u32 %p4, %r2, 0; @%p4 bra L; ret;"
     with pytest.raises(StepBudgetExceeded, match="10000 steps were not enough") as caught:
         launch(body, budget=10_000)
     assert "step_budget" in caught.value.hint
 
 
-def test_an_endless_loop_is_proved_long_before_any_budget() -> None:
-    findings, _ = launch("L: bra L;", blocks=100)
+@pytest.mark.parametrize("body", ["L: bra L;", "mov.u32 %r2, 0; L: add.u32 %r2, %r2, 1; bra L;"])
+def test_an_endless_loop_is_proved_long_before_any_budget(body: str) -> None:
+    findings, _ = launch(body, blocks=100)
     assert [f.kind for f in findings] == [FindingKind.DEADLOCK]
 
 
@@ -197,8 +198,3 @@ def test_a_spin_on_a_block_that_has_not_started_is_refused() -> None:
         ret;"""
     with pytest.raises(NotModelled, match=r"wait at .* for blocks that have not started; 8 blocks are resident"):
         launch(body, threads=1024, blocks=21)
-
-
-def test_warp_barriers_of_part_of_a_warp_are_refused_by_name() -> None:
-    with pytest.raises(NotModelled, match="leaves out threads of the warp"):
-        launch("bar.warp.sync 0xFFFF; ret;")

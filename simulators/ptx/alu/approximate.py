@@ -95,7 +95,8 @@ def _power_of_two(x: Doubles) -> Flags:
 
 def _power_of_four(x: Doubles) -> Flags:
     fraction, exponent = np.frexp(x)
-    return np.equal(fraction, 0.5) & np.equal(exponent % 2, 1)
+    four: Flags = np.equal(fraction, 0.5) & np.equal(exponent % 2, 1)
+    return four
 
 
 def _within(relative: float = 0.0, absolute: float = 0.0) -> tuple[Allowance, ...]:

@@ -36,6 +36,12 @@ FIELD_RANGE = _measured(
 FLUSH_TINY = _measured(
     ".ftz flushes a result that is below the smallest normal number after rounding to full precision at any exponent"
 )
+VIDEO_LANES = Assumption("vavrg adds 1 to a sum that is not negative before it halves it; .add takes results unclamped")
+FIND_BASE = Assumption("fns from a position beyond 31, outside PTX, searches from there: upwards it finds nothing")
+XORSIGN = Assumption("min and max with .xorsign give their result, unless it is NaN, the exclusive or of both signs")
+SCALE_RULE = Assumption(
+    "cvt to ue8m0 ignores the sign; .rp takes what is at most 2**-127 to it; infinity is NaN without .satfinite"
+)
 SATURATED_ZERO = _measured(".sat and .relu turn -0 into +0")
 SIGN_CHANGE_NAN = _measured("neg and abs of a NaN give the canonical NaN; of f64 the NaN itself, quiet, sign unchanged")
 COPYSIGN_PAYLOAD = _measured("copysign changes the sign bit only, also of a NaN")

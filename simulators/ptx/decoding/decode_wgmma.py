@@ -4,11 +4,11 @@ from tileproof.oracle.maps.wgmma_tile import Major
 from tileproof.simulators.ptx.decoding.decode_matrix import matrix_access, parse, registers, require, split, whole_warp
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
 from tileproof.simulators.ptx.decoding.slots import Slots, check_count
-from tileproof.simulators.ptx.matrix_form import Product, RegisterMatrix, SharedMatrix
+from tileproof.simulators.ptx.matrix_form import Product, ProductOrder, ProductOrderForm, RegisterMatrix, SharedMatrix
 from tileproof.simulators.ptx.program import Kind, StateSpace, Step
 from tileproof.simulators.ptx.text.syntax import Immediate, Instruction, Operand, Vector
 
-_ORDERS = ("fence", "commit_group", "wait_group")
+_ORDERS = tuple(action.value for action in ProductOrder)
 _TRANSPOSABLE = ("f16", "bf16")
 
 
@@ -52,11 +52,25 @@ def _wgmma(slots: Slots, instruction: Instruction) -> Step:
 
 
 def _order(slots: Slots, instruction: Instruction, words: list[str]) -> Step:
-    """Results land at issue, so these change nothing; the warp must execute them together."""
+    """The instructions that order `wgmma`; the warp must execute them together."""
     if set(words) != {"sync", "aligned"}:
         raise not_modelled(instruction, "this form is not modelled")
-    check_count(instruction, len(instruction.operands), int("wait_group" in instruction.qualifiers))
-    return Step(Kind.WGMMA_ORDER, opcode(instruction), where(instruction), sources=(whole_warp(slots),))
+    action = ProductOrder(instruction.qualifiers[0])
+    check_count(instruction, len(instruction.operands), int(action is ProductOrder.WAIT))
+    pending = _pending(instruction, instruction.operands[0]) if action is ProductOrder.WAIT else 0
+    return Step(
+        Kind.WGMMA_ORDER,
+        opcode(instruction),
+        where(instruction),
+        sources=(whole_warp(slots),),
+        product_order=ProductOrderForm(action, pending),
+    )
+
+
+def _pending(instruction: Instruction, operand: Operand) -> int:
+    if not isinstance(operand, Immediate) or operand.bits < 0:
+        raise not_modelled(instruction, "another operand where the number of pending groups belongs")
+    return operand.bits
 
 
 def _immediates(instruction: Instruction, operand: str) -> int:

@@ -14,7 +14,12 @@ from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import StateSpace, Step
 
 #: Whose accesses are ordered: local memory is private, the others are read only.
+<<<<<<< HEAD
 ORDERED_SPACES = frozenset({StateSpace.GLOBAL, StateSpace.SHARED, StateSpace.CLUSTER})
+=======
+_WORD_BYTES = 8
+ORDERED_SPACES = frozenset({StateSpace.GLOBAL, StateSpace.SHARED})
+>>>>>>> main
 
 
 def load(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
@@ -81,6 +86,19 @@ def _order_store(
         wave.order.strong_store(
             lanes, space, piece.backing, piece.offsets, step.access_bytes, access.scope, access.releases
         )
+
+
+def discard(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
+    """`discard`: the bytes lose their values, as after a store of bits that nothing wrote."""
+    access = access_of(step)
+    lanes = wave.ids(selection)
+    for space, positions, piece in pieces(wave, step, selection, lanes):
+        kind = AccessKind.of(step, access)
+        wave.order.access(kind, step, pc, lanes[positions], space, piece.backing, piece.offsets, access.size)
+        nothing = np.zeros(piece.offsets.size, np.uint64)
+        for start in range(0, access.size, _WORD_BYTES):
+            piece.backing.store(piece.offsets + start, _WORD_BYTES, nothing, ~nothing)
+        wave.count_written(space, piece.offsets.size * access.size)
 
 
 class _Unchanged:

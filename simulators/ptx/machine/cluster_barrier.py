@@ -81,6 +81,18 @@ def _whole_warps(wave: Wave, lanes: Lanes) -> Mask:
     return whole
 
 
+def report_diverged(wave: Wave) -> Lanes:
+    """Lanes that wait for ever although their barrier is complete: the rest of their warp does not come."""
+    state, per_cluster = wave.cluster_barriers, wave.geometry.lanes_per_cluster
+    lanes = np.flatnonzero(wave.status == Status.AT_CLUSTER)
+    lanes = lanes[state.arrived[lanes] <= state.completed[lanes // per_cluster]]
+    for pc in np.unique(wave.pc[lanes]):
+        step = wave.program.steps[pc]
+        message = f"{step.opcode} waits for threads of its warp that do not come to it"
+        wave.report(FindingKind.DIVERGENCE, message, step.where, lanes[wave.pc[lanes] == pc])
+    return lanes
+
+
 def report_missing(wave: Wave, lanes: Lanes) -> None:
     """Lanes that wait at cluster barriers for ever: who waits, how many are missing, and who some of them are."""
     state, per_cluster = wave.cluster_barriers, wave.geometry.lanes_per_cluster
@@ -91,10 +103,6 @@ def report_missing(wave: Wave, lanes: Lanes) -> None:
         missing = everyone[
             (wave.status[everyone] != Status.EXITED) & (state.arrived[everyone] <= state.completed[cluster])
         ]
-        if not missing.size:
-            message = f"{step.opcode} waits for threads of its warp that do not come to it"
-            wave.report(FindingKind.DIVERGENCE, message, step.where, here)
-            continue
         message = f"{step.opcode} waits for threads of its cluster that do not arrive"
         names = ", ".join(str(wave.geometry.thread(int(lane))) for lane in missing[:_SHOWN])
         more = f" and {missing.size - _SHOWN} more" if missing.size > _SHOWN else ""

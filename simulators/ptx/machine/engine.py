@@ -91,6 +91,8 @@ class Engine:
         active = selection if step.guard == NO_GUARD else _guarded(wave, step, selection)
         if active is None:
             return pc + 1
+        if pc in wave.products.watched:
+            wave.products.touch(step, wave.ids(active))
         handler = self._handlers[pc]
         if handler is not None:
             handler(wave, active)
@@ -137,6 +139,7 @@ def _exit(wave: Wave, leaving: Selection) -> None:
     wave.changes += 1
     wave.exit(lanes)
     endings.leave(wave, lanes)
+    wave.products.leave(lanes)
     meeting.look_again(wave, np.unique(lanes >> WARP_SHIFT))
     block_barrier.release_after_exit(wave, wave.geometry.blocks_of(lanes))
     cluster_barrier.release(wave, np.unique(lanes // wave.geometry.lanes_per_cluster))

@@ -17,10 +17,11 @@ from tileproof.oracle.units.operand import ACCUMULATOR_DTYPES, OperandType
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.machine.matrix_transfer import load_matrix, store_matrix, transpose_matrix
 from tileproof.simulators.ptx.machine.memory import Bits, Mask
+from tileproof.simulators.ptx.machine.order.kinds import Engine
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.shared_operand import read_shared, uniform
 from tileproof.simulators.ptx.machine.wave import Wave
-from tileproof.simulators.ptx.matrix_form import Product, RegisterMatrix, SharedMatrix
+from tileproof.simulators.ptx.matrix_form import Product, ProductOrder, RegisterMatrix, SharedMatrix
 from tileproof.simulators.ptx.program import NONE, Kind, Program, Step
 
 #: The release of ptxas whose expansion of 8-bit `mma` is modelled: the one that belongs to the NVRTC of our kernels.
@@ -50,6 +51,8 @@ def multiply(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     product = step.product
     assert product is not None
     instruction = product.instruction
+    if step.kind is Kind.WGMMA:
+        wave.products.issue(step, pc, wave.ids(selection))
     a, a_undefined = _operand(wave, step, pc, selection, product.a, instruction.a, negates=product.negates_a)
     b, b_undefined = _operand(wave, step, pc, selection, product.b, instruction.b, negates=product.negates_b)
     c, c_undefined = _accumulators(wave, step, selection, product)
@@ -134,7 +137,16 @@ def _all_ones(undefined: Mask, dtype: np.dtype[Any]) -> Codes:
 
 
 def _order(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
-    """`wgmma.fence`, `commit_group`, `wait_group`: with results at issue there is nothing to wait for."""
+    """`wgmma.fence`, `commit_group` and `wait_group`. One warp's wait is taken for its whole warpgroup's reads."""
+    form, lanes = step.product_order, wave.ids(selection)
+    assert form is not None
+    match form.action:
+        case ProductOrder.FENCE:
+            wave.products.fence(lanes)
+        case ProductOrder.COMMIT:
+            wave.products.commit(lanes)
+        case ProductOrder.WAIT:
+            wave.order.learn(Engine.WGMMA, lanes, wave.products.wait(lanes, form.pending))
 
 
 MATRIX_HANDLERS: Mapping[Kind, Callable[[Wave, Step, int, Selection], None]] = {

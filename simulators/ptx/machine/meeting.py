@@ -10,7 +10,7 @@ import numpy as np
 
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.findings import FindingKind
-from tileproof.simulators.ptx.machine import block_barrier, cluster_barrier, register_count, warpgroup
+from tileproof.simulators.ptx.machine import block_barrier, cluster_barrier, register_count, warp_barrier, warpgroup
 from tileproof.simulators.ptx.machine.collective import COLLECTIVES, lane_bits, present_bits
 from tileproof.simulators.ptx.machine.matrix import MATRIX_HANDLERS
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
@@ -32,6 +32,8 @@ def meet(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
 
     Lanes that must wait are left `AT_COLLECTIVE` at `pc`; lanes that waited for them go on behind it.
     """
+    if step.kind is Kind.WARP_BARRIER:
+        return warp_barrier.wait(wave, step, pc, active)
     wave.changes += 1
     if _whole(wave, active, warpgroup.LANES if step.kind is Kind.WGMMA else WARP):
         if step.kind in MATRIX_KINDS:
@@ -88,9 +90,7 @@ def _complete(wave: Wave, members: Bits, lanes: Lanes) -> Mask:
 
 def _perform(wave: Wave, step: Step, pc: int, members: Bits, selection: Selection) -> None:
     _check_members(wave, step, members, selection)
-    if step.kind is Kind.WARP_BARRIER:
-        _warp_barrier(wave, step, members, wave.ids(selection))
-    elif step.kind in ALIGNED:
+    if step.kind in ALIGNED:
         ALIGNED[step.kind](wave, step, pc, selection)
     else:
         COLLECTIVES[step.kind](wave, step, selection)
@@ -127,16 +127,6 @@ def _check_members(wave: Wave, step: Step, members: Bits, selection: Selection) 
         wave.report(FindingKind.DIVERGENCE, message, step.where, lanes[outside], detail)
 
 
-def _warp_barrier(wave: Wave, step: Step, members: Bits, lanes: Lanes) -> None:
-    if (wave.alive[lanes >> WARP_SHIFT] & ~members).any():
-        raise NotModelled(
-            f"{step.opcode} at {step.where}: a member mask that leaves out threads of the warp is not modelled",
-            hint="its order belongs to a later version; use the full mask",
-        )
-    wave.order.warp_barrier(lanes)
-    wave.acquaintance.tell_warps(lanes)
-
-
 def look_again(wave: Wave, warps: Lanes) -> None:
     """Lanes of these warps that wait at a collective run it again: a lane that they waited for has exited."""
     if wave.program.has_warpgroups:
@@ -145,6 +135,7 @@ def look_again(wave: Wave, warps: Lanes) -> None:
     rows = status[warps]
     rows[rows == Status.AT_COLLECTIVE] = Status.RUNNING
     status[warps] = rows
+    wave.warp_barrier_mask.reshape(-1, WARP)[warps] = 0
 
 
 def report_missing(wave: Wave, lanes: Lanes) -> None:
@@ -158,8 +149,10 @@ def report_missing(wave: Wave, lanes: Lanes) -> None:
         step = wave.program.steps[pc]
         elsewhere = lanes[np.isin(lanes >> WARP_SHIFT, here >> WARP_SHIFT) & (wave.pc[lanes] != pc)]
         matrix = step.kind in MATRIX_KINDS or step.kind in ALIGNED
-        if not matrix and any(
-            wave.program.steps[other].opcode == step.opcode for other in np.unique(wave.pc[elsewhere])
+        if (
+            not matrix
+            and step.kind is not Kind.WARP_BARRIER
+            and any(wave.program.steps[other].opcode == step.opcode for other in np.unique(wave.pc[elsewhere]))
         ):
             raise NotModelled(
                 f"{step.opcode} at {step.where}: lanes of one warp come to it through different instructions",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -12,14 +13,16 @@ from tileproof.simulators.ptx.machine.asynchronous.state import Asynchronous
 from tileproof.simulators.ptx.machine.barrier_state import BlockBarriers, ClusterBarriers, RegisterCounts
 from tileproof.simulators.ptx.machine.cluster_memory import Acquaintance, ClusterMemory
 from tileproof.simulators.ptx.machine.geometry import Geometry
+from tileproof.simulators.ptx.machine.loops import Loops
 from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
 from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
 from tileproof.simulators.ptx.machine.order.order import Order
+from tileproof.simulators.ptx.machine.product_registers import ProductRegisters
 from tileproof.simulators.ptx.machine.registers import Registers, Selection
 from tileproof.simulators.ptx.machine.reporter import Reporter
 from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
-from tileproof.simulators.ptx.program import Program, StateSpace
+from tileproof.simulators.ptx.program import Program, StateSpace, Step
 
 # Of the time that threads read. Any start is legal; this one has bits in the upper half, which %clock_hi shows.
 START_CYCLES = 0x0000_0012_3456_7800
@@ -73,7 +76,9 @@ class Wave:
         asynchronous: mbarriers and copies in flight.
         acquaintance: who may touch a peer's shared memory.
         block_barriers: who has come to the named barriers.
+        warp_barrier_mask: for every lane that waits at a `bar.warp.sync`, the members that it names; else 0.
         cluster_barriers: who has come to the barriers of clusters.
+        products: the registers of `wgmma`.
         register_counts: how many registers the warps have.
         cycles: the time that threads read.
 
@@ -118,6 +123,7 @@ class Wave:
         local = Window("local", LOCAL_BASE, program.local_bytes, lanes, defined=False)
         self.acquaintance = Acquaintance(geometry)
         self.block_barriers = BlockBarriers(blocks, lanes)
+        self.warp_barrier_mask: Bits = np.zeros(lanes, np.uint64)
         self.cluster_barriers = ClusterBarriers(geometry)
         self.register_counts = RegisterCounts(program.register_limit, self.alive.size)
         self.cycles = START_CYCLES
@@ -130,6 +136,7 @@ class Wave:
         }
         self.order = Order(program, self._reporter, memory.order, shared.stride)
         self.shared = shared
+        self.products = ProductRegisters(program, self.alive.size, self._report_step)
         self.asynchronous = Asynchronous(lanes, shared.nbytes, shared.stride, memory.shared.base, schedule)
 
     def _shared_spaces(self, window: Window) -> dict[StateSpace, Space]:
@@ -176,6 +183,11 @@ class Wave:
         """Lane numbers of a selection, ascending."""
         return self._every_id[selection] if isinstance(selection, slice) else selection
 
+    @cached_property
+    def loops(self) -> Loops:
+        """The program's loops."""
+        return Loops(self.program)
+
     def cluster_of(self, lane: int) -> tuple[int, int]:
         """The first resident block of the lane's cluster, and how many blocks the cluster has."""
         blocks = self.geometry.blocks_per_cluster
@@ -188,6 +200,9 @@ class Wave:
     def report(self, kind: FindingKind, message: str, where: Where, lanes: Lanes, detail: str = "") -> None:
         """Record a finding that `lanes` hit."""
         self._reporter.report(kind, message, where, lanes, detail)
+
+    def _report_step(self, kind: FindingKind, message: str, step: Step, lanes: Lanes) -> None:
+        self.report(kind, message, step.where, lanes)
 
     def note(self, message: str, where: Where, count: int) -> None:
         """Record something quieter."""
