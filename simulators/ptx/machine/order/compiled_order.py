@@ -108,35 +108,32 @@ def _own_bound(views: Array, plane: int, lane: int, flags: int) -> int:
 @inlined
 def _is_own(shape: Array, records: Array, record: int, other: int, lane: int, warp: int) -> bool:
     """Whether an access was made, or issued, by this lane; of a warpgroup's engine, by this lane's warpgroup."""
-    if records[record, FLAGS] & SINGLE:
-        engine = (records[record, FLAGS] >> ENGINE_SHIFT) & ENGINE_MASK
-        if engine != 4:
-            return False
-        per_block = shape[LANES_PER_BLOCK] >> 5
-        mine, its = warp % per_block, records[record, WARP_OF] % per_block
-        return bool(mine >> 2 == its >> 2 and warp - mine == records[record, WARP_OF] - its)
-    return bool(records[record, WARP_OF] == warp and other == lane & _LANE)
+    if not records[record, FLAGS] & SINGLE:
+        return bool(records[record, WARP_OF] == warp and other == lane & _LANE)
+    if (records[record, FLAGS] >> ENGINE_SHIFT) & ENGINE_MASK != 4:
+        return False
+    per_block = shape[LANES_PER_BLOCK] >> 5
+    mine, its = warp % per_block, records[record, WARP_OF] % per_block
+    return bool(mine >> 2 == its >> 2 and warp - mine == records[record, WARP_OF] - its)
 
 
 @inlined
 def _knows(
     rows: Array, views: Array, spans: Array, maps: Array, shape: Array, records: Array,
-    plane: int, lane: int, record: int, other: int,
+    plane: int, lane: int, unit: int, warp: int, record: int, other: int,
 ) -> bool:  # fmt: skip
-    """Whether a lane is ordered after an access by lane `other` of a record."""
-    unit = shape[UNIT_BASE] + lane // shape[LANES_PER_UNIT]
+    """Whether a lane, of a unit and a warp of the launch, is ordered after an access by lane `other` of a record."""
     at = records[record, AT]
-    row = _row_for(spans, maps, views, plane, lane, unit, records[record, UNIT])
-    if row >= 0:
-        component = records[record, COMPONENT]
-        if not records[record, FLAGS] & SINGLE:
-            component += other
-        if rows[row, component] > at:
-            return True
-    warp = shape[UNIT_BASE] * shape[WARPS_PER_UNIT] + (lane >> 5)
     if _is_own(shape, records, record, other, lane, warp):
-        return bool(_own_bound(views, plane, lane, records[record, FLAGS]) > at)
-    return False
+        if _own_bound(views, plane, lane, records[record, FLAGS]) > at:
+            return True
+    row = _row_for(spans, maps, views, plane, lane, unit, records[record, UNIT])
+    if row < 0:
+        return False
+    component = np.int64(records[record, COMPONENT])
+    if not records[record, FLAGS] & SINGLE:
+        component += other
+    return bool(rows[row, component] > at)
 
 
 @inlined
@@ -206,20 +203,26 @@ def find_conflicts(
     known = np.int64(-1)  # the set that was last found to be wholly known, by lanes that know the same as this one
     before = np.int64(-1)
     alike = True  # all who are asked know the same
+    unit, unit_end = np.int64(0), np.int64(0)
+    first_warp = shape[UNIT_BASE] * shape[WARPS_PER_UNIT]
+    each, sides = nbytes >> shift, 2 if flags & WRITES else 1
     for position in range(lanes.size):
         lane = lanes[position]
-        unit = shape[UNIT_BASE] + lane // shape[LANES_PER_UNIT]
-        warp = shape[UNIT_BASE] * shape[WARPS_PER_UNIT] + (lane >> 5)
         begin = lane & ~_LANE if asked == 32 else lane
-        if before < 0 or not _alike(views, shape, before, lane) or (asked > 1 and before >> 5 != lane >> 5):
+        if lane >= unit_end or before < 0 or lane < before:
+            unit = shape[UNIT_BASE] + lane // shape[LANES_PER_UNIT]
+            unit_end = (unit - shape[UNIT_BASE] + 1) * shape[LANES_PER_UNIT]
+            before = np.int64(-1)
+        if before < 0 or (asked > 1 and before >> 5 != lane >> 5) or not _alike(views, before, lane):
             known = np.int64(-1)
             alike = True
             for who in range(begin + 1, begin + asked):
-                alike = alike and _alike(views, shape, begin, who)
+                alike = alike and _alike(views, begin, who)
         before = lane
+        warp = first_warp + (lane >> 5)
         first = offsets[position] >> shift
-        for granule in range(first, first + (nbytes >> shift)):
-            for side in range(2 if flags & WRITES else 1):
+        for granule in range(first, first + each):
+            for side in range(sides):
                 slot = np.int64(writes[granule] if side == 0 else reads[granule])
                 if slot == 0 or slot >> 5 == known or is_empty(state, slot):
                     continue
@@ -233,39 +236,52 @@ def find_conflicts(
                         slot = _rest(nodes, node, base)
                     else:
                         record, mask, slot = slot >> 5, np.int64(1), np.int64(0)
-                    other = records[record, FLAGS]
+                    other = np.int64(records[record, FLAGS])
                     hidden = (flags | other) & NON_COHERENT and (flags | other) & WRITES
                     plane = _plane_for(planes, other)
+                    if (
+                        records[record, WARP_OF] == warp
+                        and mask == 1
+                        and base == lane & _LANE
+                        and asked == 1
+                        and not other & (SINGLE | NON_COHERENT)
+                        and not hidden
+                        and _own_bound(views, plane, lane, other) > records[record, AT]
+                    ):
+                        all_known = False
+                        continue
                     row = _row_for(spans, maps, views, plane, lane, unit, records[record, UNIT])
                     if alike and not hidden and _wholly(rows, records, row, record):
                         continue
                     all_known = False
                     if _morally_strong(shape, records, record, flags, unit, warp):
                         continue
-                    for k in range(32):
-                        if not (mask >> k) & 1:
-                            continue
-                        source = (base + k) & _LANE
+                    source = base
+                    while mask:
                         ordered = not hidden
-                        for who in range(begin, begin + asked if ordered else begin):
-                            if not _knows(rows, views, spans, maps, shape, records, plane, who, record, source):
-                                ordered = False
+                        if mask & 1:
+                            for who in range(begin, begin + asked if ordered else begin):
+                                if not _knows(
+                                    rows, views, spans, maps, shape, records,
+                                    plane, who, unit, first_warp + (who >> 5), record, source,
+                                ):  # fmt: skip
+                                    ordered = False
+                                    break
+                            if not ordered:
+                                if count < found.shape[0]:
+                                    found[count, 0], found[count, 1], found[count, 2] = position, record, source
+                                count += 1
                                 break
-                        if not ordered:
-                            if count < found.shape[0]:
-                                found[count, 0], found[count, 1], found[count, 2] = position, record, source
-                            count += 1
-                            break
+                        mask >>= 1
+                        source = (source + 1) & _LANE
                 if all_known:
                     known = leader
     return count
 
 
 @inlined
-def _alike(views: Array, shape: Array, one: int, other: int) -> bool:
-    """Whether two lanes know the same, but for what is their own."""
-    if one // shape[LANES_PER_UNIT] != other // shape[LANES_PER_UNIT]:
-        return False
+def _alike(views: Array, one: int, other: int) -> bool:
+    """Whether two lanes of a unit know the same, but for what is their own."""
     for plane in range(views.shape[0]):
         if (
             views[plane, one, ROW] != views[plane, other, ROW]
@@ -441,18 +457,24 @@ def record_accesses(
     kept = np.empty((2 * LONGEST_CHAIN, 3), np.int64)
     number, before = np.int64(-1), np.int64(-1)
     seen, turned, seen_result = np.int64(-1), np.int64(0), np.int64(0)
+    unit, unit_begin, unit_end = np.int64(0), np.int64(0), np.int64(0)
+    first_warp = shape[UNIT_BASE] * shape[WARPS_PER_UNIT]
     for position in range(lanes.size):
         lane = lanes[position]
-        unit = shape[UNIT_BASE] + lane // shape[LANES_PER_UNIT]
-        warp = shape[UNIT_BASE] * shape[WARPS_PER_UNIT] + (lane >> 5)
+        if lane >= unit_end or before < 0 or lane < before:
+            unit_begin = lane // shape[LANES_PER_UNIT] * shape[LANES_PER_UNIT]
+            unit_end = unit_begin + shape[LANES_PER_UNIT]
+            unit = shape[UNIT_BASE] + lane // shape[LANES_PER_UNIT]
+            before = np.int64(-1)
+        warp = first_warp + (lane >> 5)
         if components.size or before < 0 or before >> 5 != lane >> 5:
-            component, tick = (lane % shape[LANES_PER_UNIT]) & ~_LANE, np.int64(ticks[lane >> 5])
+            component, tick = (lane - unit_begin) & ~_LANE, np.int64(ticks[lane >> 5])
             if components.size:
                 component, tick = components[position], at[position]
             now = _record(records, state, last, lane >> 5, pc, unit, component, tick, flags, warp)
             if now != number:
                 number, seen = now, np.int64(-1)
-        if before >= 0 and not _alike(views, shape, before, lane):
+        if before < 0 or not _alike(views, before, lane):
             seen = np.int64(-1)
         before = lane
         own = lane & _LANE if mask == 1 else np.int64(0)
@@ -586,7 +608,9 @@ def knows(
     record: int, other: int,
 ) -> bool:  # fmt: skip
     """Whether a lane is ordered, in a plane, after an access by lane `other` of a record."""
-    return _knows(rows, views, spans, maps, shape, records, plane, lane, record, other)
+    unit = shape[UNIT_BASE] + lane // shape[LANES_PER_UNIT]
+    warp = shape[UNIT_BASE] * shape[WARPS_PER_UNIT] + (lane >> 5)
+    return _knows(rows, views, spans, maps, shape, records, plane, lane, unit, warp, record, other)
 
 
 @compiled
