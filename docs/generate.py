@@ -53,14 +53,35 @@ accumulators and A not touched from issue until the `wgmma.wait_group` that cove
 uncommitted at the end. A `mov` between registers is a renaming and no access. One warp's wait counts for its whole
 warpgroup's reads of shared memory.
 
+## mbarriers and asynchronous copies
+
+`mbarrier`: `init`, `inval`, `arrive` and `arrive_drop` (count, `.noComplete`, `.expect_tx`), `expect_tx`,
+`complete_tx`, `test_wait` and `try_wait` by state or parity, `pending_count`; arrivals and transactions also on objects
+of the cluster's other blocks. `cp.async` of 4, 8 and 16 bytes with source size or ignore predicate, its groups,
+`cp.async.mbarrier.arrive`; `st.async`, `red.async`; `cp.async.bulk` (to shared memory with an mbarrier, multicast, to
+global memory with bulk groups, byte masks), `cp.reduce.async.bulk`; prefetches, which change nothing. Refused:
+`.layout::v1` and its reports, `.multicast::cluster::32b`, `.ignore_oob`.
+
+A copy lands at issue under `friendly`; under `adversarial` at a drawn moment, mostly the last legal one, and its bytes
+are undefined until then; a copy of a bulk group reads its source and writes its target at two moments. `try_wait` may
+be false a few times although the phase is complete.
+
+Checked: counts and transactions in their ranges; objects used before `init` or after `inval`, initialised twice, or
+touched by anything but mbarrier operations; arrivals beyond what a phase waits for, or in a phase before any wait saw
+the last one complete; states of other phases and objects; a phase that completes while a copy issued in it is in
+flight; an mbarrier in another block than the bytes; alignment, size and bounds of copies; undefined bytes carried
+along; exits without a wait for copies into shared memory (for bulk stores a note). Threads that only poll mbarriers
+that nobody is left to complete are a deadlock, with object, phase, missing arrivals and bytes, and the lines of the
+waits; a count in the wait loop does not hide it as long as it decides nothing there.
+
 ## Tensor copies
 
 `cp.async.bulk.tensor` of rank 1 to 5 in tile mode: loads with an mbarrier, multicasts, stores and reductions with a
 bulk group; `prefetch` forms change nothing. Refused by name: im2col, gather4 and scatter4, `.cta_group`, copies of
 interleaved tensors. `Device.tensor_map` takes and refuses what the driver's encoder does on sm_90 (60,000 requests near
 every limit on an H200, none answered differently); `simulators/ptx/tensor_map.py` lists what differs from the driver's
-manual. The map may lie in parameters, constants or global memory; there `fence.proxy.tensormap` is not checked, with a
-note.
+manual. The map may lie in parameters, constants or global memory; there its block must have executed
+`fence.proxy.tensormap::generic.acquire` on it (that the fence follows the map's last write is not checked).
 
 As measured on an H200 (3,000 copies, every byte alike; docs/evidence):
 
@@ -80,9 +101,8 @@ As measured on an H200 (3,000 copies, every byte alike; docs/evidence):
 
 Bounds, alignment and lifetime of every access; bits that nothing wrote, carried through arithmetic, memory and
 shuffles until they decide an address, a branch or an output; order of shared-memory accesses by barriers;
-threads that a collective waits for in vain; deadlock. Not yet: order in global memory and through fences,
-asynchronous copies and mbarriers, clusters, approximate
-functions. They are refused, or, for fences and the order of global memory, accepted without a check.
+threads that a collective waits for in vain; deadlock. Not yet: order in global memory and through fences, clusters,
+approximate functions. They are refused, or, for fences and the order of global memory, accepted without a check.
 """
 
 

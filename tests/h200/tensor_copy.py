@@ -24,7 +24,7 @@ from tensor_cases import Bytes, Copy, legal, run
 
 from tileproof.conformance.environment import capture
 from tileproof.kernels.cupy_device import CupyDevice
-from tileproof.kernels.device import Device
+from tileproof.kernels.device import EncodesTensorMaps
 from tileproof.kernels.tensor_probe import RANKS, REDUCTIONS, TensorProbe
 from tileproof.simulators.ptx.device import Device as CpuDevice
 
@@ -32,7 +32,7 @@ COUNT, STRIDE = 3000, 19
 CHUNK = 25
 
 
-def on_gpu(device: Device, copies: Sequence[Copy]) -> list[Bytes]:
+def on_gpu(device: EncodesTensorMaps, copies: Sequence[Copy]) -> list[Bytes]:
     """What every copy leaves behind."""
     probe, results = TensorProbe(device, RANKS, REDUCTIONS), []
     for copy in copies:

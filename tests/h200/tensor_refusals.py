@@ -24,7 +24,7 @@ from tileproof.kernels.tensor_probe import REDUCTIONS, TensorProbe
 from tileproof.simulators.ptx.device import Device as CpuDevice
 
 
-def attempt(device: Device, case: Illegal) -> list[str]:
+def attempt(device: EncodesTensorMaps, case: Illegal) -> list[str]:
     """The GPU's error, or the kinds of findings."""
     copy = case.copy
     reductions = [copy.kind] if copy.kind in REDUCTIONS else []

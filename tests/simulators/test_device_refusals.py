@@ -35,7 +35,7 @@ REFUSED = {
     "matrix load that unpacks": "ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b6x16_p32 {%r1}, [%r2];",
     "sparse matrices": "wgmma.mma_async.sp.sync.aligned.m64n8k32.f16.f16.f16 {%r1, %r2}, %d1, %d2, %r3, 0, 1;",
     "wgmma without aligned": "wgmma.fence.sync;",
-    "approximate function": "ex2.approx.f32 %f1, %f2;",
+    "approximate function of another form": "ex2.approx.bf16x2 %r1, %r2;",
     "scalar video instruction": "vadd.s32.s32.s32 %r1, %r2, %r3;",
     "stochastic rounding": "cvt.rs.f16x2.f32 %r1, %f1, %f2, %r2;",
     "another target's form": "add.rn.f32x2 %d1, %d2, %d3;",

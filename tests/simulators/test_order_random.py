@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from order_model import Event, Model, Thread
 
-from tileproof.simulators.ptx.findings import FindingKind, Findings, Where
+from tileproof.simulators.ptx.findings import Findings, Where
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import Backing, GlobalMemory
 from tileproof.simulators.ptx.machine.order.kinds import AccessKind, Engine
@@ -146,7 +146,7 @@ class Machine:
 
     def barrier(self) -> None:
         block = self.pick() // LANES_PER_BLOCK
-        mine = [lane for lane in range(block * LANES_PER_BLOCK, (block + 1) * LANES_PER_BLOCK)]
+        mine = list(range(block * LANES_PER_BLOCK, (block + 1) * LANES_PER_BLOCK))
         if self.draw.random() < 0.4:
             mine = sorted(self.draw.sample([block * LANES_PER_BLOCK + local for local in LOCAL], 3))
         only = [mine.pop()] if self.draw.random() < 0.3 else []

@@ -48,7 +48,7 @@ def module(body: str) -> str:
 .address_size 64
 .visible .const .align 64 .b8 fixed[128];
 .shared .align 1024 .b8 tile[4096];
-.shared .align 8 .b64 bar[2];
+.shared .align 8 .b64 bar[64];
 .visible .entry k(.param .align 64 .b8 map[128], .param .u64 in, .param .u64 out, .param .u32 x, .param .u32 y)
 {{
     .reg .pred %p<4>;
@@ -76,6 +76,9 @@ def run(
     tensor: Buffer | None = None,
     device: Device | None = None,
     given: np.void | None = None,
+    blocks: int = 1,
+    align: int = 64,
+    constant: str = "fixed[128];",
     **changes: Any,
 ) -> Outcome:
     """64 threads; the tensor is 64 columns of 8 rows of bytes, its box all of it."""
@@ -85,7 +88,8 @@ def run(
     arguments: Any = {"shape": (64, 8), "strides_bytes": (64,), "box": (64, 8)} | changes
     made = device.tensor_map(buffer, **arguments) if given is None else given
     args = (made, buffer, out, np.int32(corner[0]), np.int32(corner[1]))
-    report = device.load_ptx(module(body))["k"].launch(grid=(1, 1, 1), block=(64, 1, 1), args=args)
+    text = module(body).replace(".param .align 64", f".param .align {align}").replace("fixed[128];", constant)
+    report = device.load_ptx(text)["k"].launch(grid=(blocks, 1, 1), block=(64, 1, 1), args=args)
     return Outcome(report.findings, report.notes, out.download(), buffer.download())
 
 
@@ -112,16 +116,38 @@ def test_some_seed_shows_the_missing_wait() -> None:
     assert [FindingKind.UNINITIALISED] in found
 
 
-def test_the_map_may_lie_in_param_const_or_global_memory() -> None:
+def test_a_map_in_global_memory_needs_a_fence_of_its_proxy_in_its_block() -> None:
     copied = "".join(f"ld.param.b64 %d5, [map+{n}]; st.global.b64 [%d1+{512 + n}], %d5;" for n in range(0, 128, 8))
-    body = f"@%p0 bra C; bra E; C: {copied} E: bar.sync 0; add.s64 %d0, %d1, 512;"
+    begin = f"@%p0 bra C; bra E; C: {copied} E: bar.sync 0; add.s64 %d0, %d1, 512;"
+    fence = "fence.proxy.tensormap::generic.acquire.gpu [%d0], 128;"
+    released = "fence.proxy.tensormap::generic.release.gpu;"
+    rest = INIT + EXPECT + LOAD + WAIT + OUT
+
+    def outcome(body: str, blocks: int = 1) -> Outcome:
+        device = Device()
+        buffer = device.upload(np.arange(1024, dtype=np.uint64).astype(np.uint8))
+        return run(body, device=device, tensor=buffer, blocks=blocks)
+
+    right = outcome(begin + fence + rest)
+    assert right.findings == []
+    np.testing.assert_array_equal(right.out, np.arange(512) % 256)
+    for wrong in (begin + rest, begin + released + rest, begin + fence.replace("%d0", "%d1") + rest):
+        found = outcome(wrong)
+        assert [finding.kind for finding in found.findings] == [FindingKind.RACE]
+        assert "fence.proxy.tensormap" in found.findings[0].message
+        np.testing.assert_array_equal(found.out, np.arange(512) % 256)
+    assert run(PARAM_MAP + rest).findings == []
+
+
+def test_a_map_may_lie_in_constant_memory() -> None:
     device = Device()
-    buffer = device.upload(np.arange(1024, dtype=np.uint64).astype(np.uint8))
-    outcome = run(body + INIT + EXPECT + LOAD + WAIT + OUT, device=device, tensor=buffer)
+    buffer = device.upload((np.arange(512) % 256).astype(np.uint8))
+    raw = device.tensor_map(buffer, shape=(64, 8), strides_bytes=(64,), box=(64, 8)).tobytes()
+    body = "mov.b64 %d0, fixed; cvta.const.u64 %d0, %d0;" + INIT + EXPECT + LOAD + WAIT + OUT
+    constant = f"fixed[128] = {{{', '.join(map(str, raw))}}};"
+    outcome = run(body, device=device, tensor=buffer, constant=constant)
+    assert outcome.findings == []
     np.testing.assert_array_equal(outcome.out, np.arange(512) % 256)
-    assert any("fence.proxy.tensormap is not checked" in note.message for note in outcome.notes)
-    param = run(PARAM_MAP + INIT + EXPECT + LOAD + WAIT + OUT)
-    assert not any("fence.proxy.tensormap" in note.message for note in param.notes)
 
 
 def test_bytes_that_are_no_map_or_not_written_are_told() -> None:
@@ -249,3 +275,26 @@ def test_a_box_counts_whole_at_its_barrier() -> None:
     few = run(PARAM_MAP + INIT + EXPECT.replace("512", "448") + LOAD + WAIT, corner=(0, 1))
     assert FindingKind.DEADLOCK in few.kinds()
     assert run(PARAM_MAP + INIT + EXPECT + LOAD + WAIT, corner=(0, 1)).kinds() == []
+
+
+@on_schedules
+def test_many_blocks_each_bring_their_own_box(schedule: str, seed: int) -> None:
+    place = "mov.u32 %r2, %ctaid.x; mul.wide.u32 %d4, %r2, 64; add.s64 %d2, %d2, %d4;"
+    one_row = OUT.replace("st.global", "setp.lt.u32 %p2, %r0, 8; @%p2 st.global")
+    body = PARAM_MAP + place + INIT + EXPECT.replace("512", "64") + LOAD + WAIT + one_row
+    outcome = run(body, schedule=schedule, seed=seed, blocks=8, box=(64, 1))
+    assert outcome.kinds() == []
+    np.testing.assert_array_equal(outcome.out, np.arange(512) % 256)
+
+
+def test_a_copy_over_a_live_mbarrier_is_found() -> None:
+    over = LOAD.replace("mov.u32 %r8, tile;", "mov.u32 %r8, tile; add.u32 %r8, %r8, 3840;")
+    assert FindingKind.BARRIER in run(PARAM_MAP + INIT + EXPECT + over + WAIT).kinds()
+    before = LOAD.replace("mov.u32 %r8, tile;", "mov.u32 %r8, tile; add.u32 %r8, %r8, 3584;")
+    assert run(PARAM_MAP + INIT + EXPECT + before + WAIT).kinds() == []
+
+
+def test_a_parameter_aligned_to_128_bytes_holds_a_map_as_well() -> None:
+    outcome = run(PARAM_MAP + INIT + EXPECT + LOAD + WAIT + OUT, align=128)
+    assert outcome.kinds() == []
+    np.testing.assert_array_equal(outcome.out, np.arange(512) % 256)

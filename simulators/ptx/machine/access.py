@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine import bracket
 from tileproof.simulators.ptx.machine.addressing import Positions, access_of, pieces
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask, Piece
 from tileproof.simulators.ptx.machine.order.kinds import AccessKind
@@ -25,12 +26,15 @@ def load(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     count = len(step.destinations)
     values: list[Bits | None] = [None] * count
     masks: list[Bits | None] = [None] * count
+    opened: list[bracket.Opened] = []
     for space, positions, piece in pieces(wave, step, selection, lanes):
         for index in range(count):
             loaded, undefined = piece.backing.load(piece.offsets + index * access.size, access.size)
             values[index] = scatter(values[index], lanes.size, positions, loaded)
             if undefined is not None:
                 masks[index] = scatter(masks[index], lanes.size, positions, undefined)
+            if piece.backing.brackets is not None:
+                opened += bracket.found(piece, index, access.size, positions)
         if space in ORDERED_SPACES:
             _order_load(wave, step, pc, lanes[positions], space, piece)
         wave.count_read(space, piece.offsets.size * step.access_bytes)
@@ -38,6 +42,8 @@ def load(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     signs = step.sign_from or (0,) * count
     for slot, value, mask, sign in zip(step.destinations, values, masks, signs, strict=True):
         wave.registers.write(slot, selection, np.zeros(lanes.size, np.uint64) if value is None else value, mask, sign)
+    if opened:
+        bracket.loaded(wave, step, lanes, opened)
 
 
 def store(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
@@ -48,6 +54,7 @@ def store(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     narrow = (8 * access.size,) * len(slots)
     values = [wave.registers.read(slot, selection, 8 * access.size) for slot in slots]
     masks = wave.registers.undefined(slots, selection, narrow)
+    intervals = bracket.stored(wave, step, selection, values) if wave.registers.brackets.live else None
     for space, positions, piece in pieces(wave, step, selection, lanes):
         here = [value[positions] for value in values]
         undefined = None if masks is None else [mask[positions] for mask in masks]
@@ -61,6 +68,8 @@ def store(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         for index, value in enumerate(here):
             mask = None if undefined is None else undefined[index]
             piece.backing.store(piece.offsets + index * access.size, access.size, value, mask)
+        if intervals is not None:
+            bracket.put(wave, space, piece, access.size, [i and i.take(positions) for i in intervals])
         wave.count_written(space, piece.offsets.size * step.access_bytes)
 
 

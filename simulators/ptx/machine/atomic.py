@@ -13,6 +13,7 @@ import numpy as np
 
 from tileproof.simulators.ptx.alu.operation import NotModelled, Operation
 from tileproof.simulators.ptx.alu.scalar import SCALARS
+from tileproof.simulators.ptx.machine import bracket
 from tileproof.simulators.ptx.machine.access import ORDERED_SPACES, check_output, scatter
 from tileproof.simulators.ptx.machine.addressing import access_of, pieces
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask, Piece
@@ -45,6 +46,8 @@ def atomic(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         undefined = None if masks is None else [mask[positions] for mask in masks]
         queue = _Queue.of(piece.offsets, wave.lane_order(piece.offsets.size))
         parts = _parts(step, piece)
+        if piece.backing.brackets is not None:
+            bracket.refuse_atomic(step, piece)
         if space in ORDERED_SPACES:
             kind = AccessKind.of(step, access)
             for part in parts:

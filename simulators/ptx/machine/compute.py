@@ -8,6 +8,7 @@ from tileproof.simulators.ptx.machine import (
     access,
     atomic,
     block_barrier,
+    bracket,
     clock,
     cluster_address,
     cluster_barrier,
@@ -80,7 +81,14 @@ def _fence(step: Step) -> Handler:
     def async_proxy(wave: Wave, selection: Selection) -> None:
         wave.order.proxy_fence(wave.ids(selection), form.spaces)
 
-    return {FenceKind.THREADS: threads, FenceKind.ASYNC_PROXY: async_proxy}.get(form.kind, _nothing)
+    def tensor_maps(wave: Wave, selection: Selection) -> None:
+        if form.acquires and step.sources:
+            blocks = wave.ids(selection) // wave.geometry.lanes_per_block
+            addresses = wave.registers.read(step.sources[0], selection)
+            wave.asynchronous.maps.update(zip(blocks.tolist(), addresses.tolist(), strict=True))
+
+    handlers = {FenceKind.THREADS: threads, FenceKind.ASYNC_PROXY: async_proxy, FenceKind.TENSOR_MAP_PROXY: tensor_maps}
+    return handlers.get(form.kind, _nothing)
 
 
 def _arithmetic(step: Step) -> Handler:
@@ -89,7 +97,7 @@ def _arithmetic(step: Step) -> Handler:
     compute, sources, narrow = operation.compute, step.sources, step.narrow
     reads = tuple(zip(sources, narrow, strict=True))
     writes = tuple(zip(step.destinations, step.sign_from, strict=True))
-    undefined_result = operation.undefined
+    undefined_result, approximate = operation.undefined, operation.allowed is not None
 
     def execute(wave: Wave, selection: Selection) -> None:
         registers = wave.registers
@@ -99,8 +107,11 @@ def _arithmetic(step: Step) -> Handler:
         masks: Sequence[Bits | None] = (None,) * len(writes)
         if undefined is not None:
             masks = undefined_result(values, undefined)
+        carried = bracket.results(wave, step, selection, values) if approximate or registers.brackets.live else None
         for (slot, sign), result, mask in zip(writes, results, masks, strict=True):
             registers.write(slot, selection, result, mask, sign)
+        if carried is not None:
+            bracket.write(wave, step, selection, carried)
 
     return execute
 
@@ -110,7 +121,9 @@ def _pack(wave: Wave, step: Step, selection: Selection) -> None:
     values = [registers.read(s, selection, n) for s, n in zip(step.sources, step.narrow, strict=True)]
     undefined = registers.undefined(step.sources, selection, step.narrow)
     mask = None if undefined is None else _join(undefined, step.element_bits)
+    carried = bracket.pack(wave, step, selection, values) if registers.brackets.live else None
     registers.write(step.destinations[0], selection, _join(values, step.element_bits), mask)
+    bracket.write(wave, step, selection, carried)
 
 
 def _join(elements: Sequence[Bits], bits: int) -> Bits:
@@ -124,8 +137,10 @@ def _unpack(wave: Wave, step: Step, selection: Selection) -> None:
     registers = wave.registers
     value = registers.read(step.sources[0], selection)
     undefined = registers.undefined(step.sources, selection)
+    carried = bracket.unpack(wave, step, selection, value) if registers.brackets.live else None
     field = np.uint64((1 << step.element_bits) - 1)
     for index, slot in enumerate(step.destinations):
         shift = np.uint64(index * step.element_bits)
         mask = None if undefined is None else (undefined[0] >> shift) & field
         registers.write(slot, selection, (value >> shift) & field, mask)
+    bracket.write(wave, step, selection, carried)

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine.bracket_interval import Interval
+from tileproof.simulators.ptx.machine.bracket_memory import BracketBytes
 from tileproof.simulators.ptx.machine.order.shadow import Shadow
 from tileproof.simulators.ptx.machine.order.touched import Touched
 
@@ -78,6 +80,8 @@ class Backing:
         self.data: Bytes = np.zeros(padded, np.uint8)
         self.written: Bytes | None = None if defined else np.zeros(padded, np.uint8)
         self.shadow: Shadow | None = None  # who touched it, for the order core
+        # Bytes that an approximate function left open; None while there are none.
+        self.brackets: BracketBytes | None = None
 
     def fill(self, start: int, raw: bytes | memoryview) -> None:
         """Write bytes from the host."""
@@ -85,6 +89,8 @@ class Backing:
         self.data[start : start + source.size] = source
         if self.written is not None:
             self.written[start : start + source.size] = _ALL_BITS
+        if self.brackets is not None:
+            self.brackets.clear_range(start, start + source.size)
 
     def track(self) -> Bytes:
         """Which bits something wrote, from now on byte by byte."""
@@ -106,11 +112,24 @@ class Backing:
         """Write values; of several writes to one place the last one stays."""
         element = _UNSIGNED[size]
         index = offsets // size
+        if self.brackets is not None:
+            self.brackets.clear(offsets, size)
         self.data.view(element)[index] = values.astype(element)
         if masks is not None:
             self.track()
         if self.written is not None:
             self.written.view(element)[index] = np.iinfo(element).max if masks is None else ~masks.astype(element)
+
+    def bracket(self, offsets: Lanes, size: int) -> Interval | None:
+        """The interval at aligned byte offsets; None if all of them hold values."""
+        return None if self.brackets is None else self.brackets.load(self.data, offsets, size)
+
+    def set_bracket(self, offsets: Lanes, size: int, interval: Interval) -> None:
+        """After a store of nominal values: the interval around them."""
+        if interval.wide.any():
+            if self.brackets is None:
+                self.brackets = BracketBytes(self.data.size)
+            self.brackets.store(offsets, size, interval)
 
 
 class Space(Protocol):
@@ -134,6 +153,7 @@ class Allocation(Backing):
         self.freed = True
         self.data = np.zeros(0, np.uint8)
         self.written = self.shadow = None
+        self.brackets = None
 
 
 class GlobalMemory:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tileproof.simulators.ptx.machine.bracket_registers import BracketRegisters
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes
 from tileproof.simulators.ptx.program import SINK
 
@@ -22,6 +23,9 @@ def as_selection(lanes: Lanes) -> Selection:
 class Registers:
     """Values as uint64 [slots, lanes], and for each slot a mask of undefined bits or None while there are none.
 
+    Attributes:
+        brackets: the intervals of registers that an approximate function left open.
+
     Args:
         slot_bits: width of every register, constant and special register.
         live: lanes that run the kernel; the lanes that pad the last warp of a block count as defined.
@@ -36,6 +40,7 @@ class Registers:
         self._never: Bits = np.zeros(lanes, np.uint64)
         self._never[live] = EVERY_BIT
         self._undefined: list[Bits | None] = [self._never] * len(slot_bits)
+        self.brackets = BracketRegisters(slot_bits, lanes)
 
     def fill(self, slot: int, values: int | Bits) -> None:
         """Set a constant or special register in every lane."""
@@ -75,6 +80,8 @@ class Registers:
             values = _sign_extend(values, sign_from, bits)
             undefined = None if undefined is None else _sign_extend(undefined, sign_from, bits)
         self.values[slot][selection] = values
+        if self.brackets.live:
+            self.brackets.clear(slot, selection)
         if undefined is None and (self._undefined[slot] is None or values.size == self._live_count):
             self._undefined[slot] = None
         else:

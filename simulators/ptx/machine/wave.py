@@ -8,7 +8,14 @@ from functools import cached_property
 import numpy as np
 
 from tileproof.simulators.ptx.findings import Counters, FindingKind, Findings, Where
-from tileproof.simulators.ptx.layout import LOCAL_BASE, RANK_SHIFT, SharedPlacement
+from tileproof.simulators.ptx.layout import (
+    LOCAL_BASE,
+    RANK_SHIFT,
+    SHARED_BASE,
+    SHARED_UNIT_BYTES,
+    SharedPlacement,
+    align_up,
+)
 from tileproof.simulators.ptx.machine.asynchronous.state import Asynchronous
 from tileproof.simulators.ptx.machine.barrier_state import BlockBarriers, ClusterBarriers, RegisterCounts
 from tileproof.simulators.ptx.machine.cluster_memory import Acquaintance, ClusterMemory
@@ -22,7 +29,7 @@ from tileproof.simulators.ptx.machine.registers import Registers, Selection
 from tileproof.simulators.ptx.machine.reporter import Reporter
 from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
-from tileproof.simulators.ptx.program import Program, StateSpace, Step
+from tileproof.simulators.ptx.program import Program, StateSpace
 
 # Of the time that threads read. Any start is legal; this one has bits in the upper half, which %clock_hi shows.
 START_CYCLES = 0x0000_0012_3456_7800
@@ -49,6 +56,7 @@ class LaunchMemory:
         global_addresses: constant slot to address, for module variables.
         shared: where the kernel's shared variables lie.
         multiprocessors: of the GPU.
+        warps: that one of them holds.
         grid_id: of the launch.
         order: of all its waves.
     """
@@ -59,6 +67,7 @@ class LaunchMemory:
     global_addresses: Mapping[int, int]
     shared: SharedPlacement
     multiprocessors: int
+    warps: int
     grid_id: int
     order: LaunchOrder
 
@@ -136,7 +145,7 @@ class Wave:
         }
         self.order = Order(program, self._reporter, memory.order, shared.stride)
         self.shared = shared
-        self.products = ProductRegisters(program, self.alive.size, self._report_step)
+        self.products = ProductRegisters(program, self.alive.size, self._reporter.report_step)
         self.asynchronous = Asynchronous(lanes, shared.nbytes, shared.stride, memory.shared.base, schedule)
 
     def _shared_spaces(self, window: Window) -> dict[StateSpace, Space]:
@@ -167,6 +176,12 @@ class Wave:
                 return memory.multiprocessors
             case "%gridid":
                 return memory.grid_id
+            case "%nwarpid":
+                return memory.warps
+            case "%total_smem_size":
+                return align_up(memory.shared.given_bytes, SHARED_UNIT_BYTES)
+            case "%aggr_smem_size":
+                return SHARED_BASE + memory.shared.given_bytes
         return self.geometry.special(name)
 
     def exit(self, lanes: Lanes) -> None:
@@ -182,6 +197,10 @@ class Wave:
     def ids(self, selection: Selection) -> Lanes:
         """Lane numbers of a selection, ascending."""
         return self._every_id[selection] if isinstance(selection, slice) else selection
+
+    def positions(self, count: int) -> Lanes:
+        """The first `count` indices."""
+        return self._every_id[:count]
 
     @cached_property
     def loops(self) -> Loops:
@@ -200,9 +219,6 @@ class Wave:
     def report(self, kind: FindingKind, message: str, where: Where, lanes: Lanes, detail: str = "") -> None:
         """Record a finding that `lanes` hit."""
         self._reporter.report(kind, message, where, lanes, detail)
-
-    def _report_step(self, kind: FindingKind, message: str, step: Step, lanes: Lanes) -> None:
-        self.report(kind, message, step.where, lanes)
 
     def note(self, message: str, where: Where, count: int) -> None:
         """Record something quieter."""

@@ -203,12 +203,16 @@ def _check_block(wave: Wave, step: Step, lane: int, region: Region, word: int) -
 
 
 def _check_objects(wave: Wave, step: Step, lane: int, region: Region, verb: str) -> None:
-    barriers = wave.asynchronous.barriers
-    if region.space is StateSpace.SHARED and barriers.any_live:
-        spans = ((start, start + region.nbytes) for start in region.offsets.tolist())
-        if any(barriers.inside(start, end) for start, end in spans):
-            message = f"{step.opcode} {verb} the bytes of a live mbarrier"
-            wave.report(FindingKind.BARRIER, message, step.where, np.array([lane]))
+    if region.space is StateSpace.SHARED and wave.asynchronous.barriers.any_live and _touches_object(wave, region):
+        message = f"{step.opcode} {verb} the bytes of a live mbarrier"
+        wave.report(FindingKind.BARRIER, message, step.where, np.array([lane]))
+
+
+def _touches_object(wave: Wave, region: Region) -> bool:
+    barriers, nbytes = wave.asynchronous.barriers, region.nbytes
+    if nbytes <= ALIGNMENT:  # the many chunks of a tensor copy, at once
+        return bool(barriers.touched(region.offsets, nbytes).any())
+    return any(barriers.inside(start, start + nbytes) for start in region.offsets.tolist())
 
 
 @dataclass(eq=False)
@@ -266,12 +270,13 @@ class BulkCopy:
         return np.array([self.lane])
 
 
-def finish(wave: Wave, bounds: Lanes, *, reads_only: bool) -> None:
-    """Let every lane's copies of groups below its bound read their sources, or land; `bounds` is indexed by lane."""
+def finish(wave: Wave, lanes: Lanes, bounds: Lanes, *, reads_only: bool) -> None:
+    """Let the copies of these lanes of groups below each lane's bound read their sources, or land."""
+    bound = dict(zip(lanes.tolist(), bounds.tolist(), strict=True))
     due = [
         flight
         for flight in wave.asynchronous.in_flight.all()
-        if isinstance(flight, BulkCopy) and not flight.words and flight.group < bounds[flight.lane]
+        if isinstance(flight, BulkCopy) and not flight.words and flight.group < bound.get(flight.lane, 0)
     ]
     if reads_only:
         for flight in due:

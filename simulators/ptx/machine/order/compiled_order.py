@@ -124,9 +124,9 @@ def _knows(
 ) -> bool:  # fmt: skip
     """Whether a lane, of a unit and a warp of the launch, is ordered after an access by lane `other` of a record."""
     at = records[record, AT]
-    if _is_own(shape, records, record, other, lane, warp):
-        if _own_bound(views, plane, lane, records[record, FLAGS]) > at:
-            return True
+    own = _is_own(shape, records, record, other, lane, warp)
+    if own and _own_bound(views, plane, lane, records[record, FLAGS]) > at:
+        return True
     row = _row_for(spans, maps, views, plane, lane, unit, records[record, UNIT])
     if row < 0:
         return False
@@ -346,9 +346,9 @@ def _stands_for(
         return False
     if flags & STRONG and not (other & STRONG and (flags ^ other) >> SCOPE_SHIFT & 63 == 0):
         return False
-    if records[record, WARP_OF] == warp and not (other >> ENGINE_SHIFT) & ENGINE_MASK:
-        if mask == _ALL or (other_mask == 1 and base == lane & _LANE):
-            return True
+    own = records[record, WARP_OF] == warp and not (other >> ENGINE_SHIFT) & ENGINE_MASK
+    if own and (mask == _ALL or (other_mask == 1 and base == lane & _LANE)):
+        return True
     return _wholly(rows, records, _row_for(spans, maps, views, 0, lane, unit, records[record, UNIT]), record)
 
 

@@ -162,7 +162,7 @@ class Patterns:
                 held.maps.append(snapshot[:, 1])
 
     def fence(self, lanes: Lanes, acquire: bool, release: bool, scope: Scope, sequential: bool = False) -> None:
-        """First what was awaited is known, then what is known may be published: one fence may do both, in this order."""
+        """First what was awaited is known, then what is known may be published: one fence may do both."""
         self._make_room()
         scope = min(scope, Scope.GPU)
         if acquire:
