@@ -77,7 +77,8 @@ TF32_NAN = _measured(
     "the lowest 13 bits of a tf32 result are zero: a NaN is 0x7FFFE000; rna cuts it off, with satfinite one unit less"
 )
 EXACT_POINTS = Assumption(
-    "exact are ex2 of integers, rcp of powers of two, lg2 of those from 1 on, sqrt and rsqrt of powers of four",
+    "where the result is normal, exact are ex2 of integers, rcp of powers of two, lg2 of those from 1 on, "
+    "sqrt and rsqrt of powers of four",
     Evidence.MEASURED,
     "h200-2026-11-30/approximate.json",
 )

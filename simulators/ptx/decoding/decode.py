@@ -64,7 +64,7 @@ def decode_entry(module: Module, entry: Entry) -> Program:
     slots = Slots(entry, variables, module.target[0])
     steps = tuple(_step(slots, instruction) for instruction in entry.instructions)
     for instruction in entry.instructions:
-        instruction_set.check(instruction, target)
+        instruction_set.check(instruction, target.arch)
     limit = entry.directives.get("reqntid") or entry.directives.get("maxntid")
     return Program(
         name=entry.name,

@@ -21,6 +21,7 @@ from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.bracket_interval import Interval
 from tileproof.simulators.ptx.machine.bracket_memory import BracketBytes
+from tileproof.simulators.ptx.machine.bracket_memory import BracketBytes, HeldBytes
 from tileproof.simulators.ptx.machine.order.shadow import Shadow
 from tileproof.simulators.ptx.machine.order.touched import Touched
 
@@ -130,6 +131,13 @@ class Backing:
             if self.brackets is None:
                 self.brackets = BracketBytes(self.data.size)
             self.brackets.store(offsets, size, interval)
+
+    def put_brackets(self, starts: Lanes, nbytes: int, held: HeldBytes | None) -> None:
+        """After bytes were copied to pieces of `nbytes`: what an approximate function left open of them."""
+        if self.brackets is None and held is not None:
+            self.brackets = BracketBytes(self.data.size)
+        if self.brackets is not None:
+            self.brackets.put(starts, nbytes, held)
 
 
 class Space(Protocol):

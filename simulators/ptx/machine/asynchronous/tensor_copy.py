@@ -255,8 +255,11 @@ class BoxSource:
         payload = self.region.load()
         index = (self.places[:, np.newaxis] + np.arange(self.region.nbytes)).reshape(-1)
         data[index] = rounded(payload.data, kind)
+        if payload.held is not None and rounded(payload.data, kind) is not payload.data:
+            raise NotModelled("a tensor copy that rounds approximate values to tf32 is not modelled")
+        held = None if payload.held is None else payload.held.spread(data.size, index)
         if payload.written is None:
-            return Payload(data)
+            return Payload(data, held=held)
         written = np.full(data.size, _ALL_BITS)
         written[index] = payload.written
-        return Payload(data, written)
+        return Payload(data, written, held)
