@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.bracket_interval import Interval
-from tileproof.simulators.ptx.machine.bracket_memory import BracketBytes
 from tileproof.simulators.ptx.machine.bracket_memory import BracketBytes, HeldBytes
 from tileproof.simulators.ptx.machine.order.shadow import Shadow
 from tileproof.simulators.ptx.machine.order.touched import Touched
