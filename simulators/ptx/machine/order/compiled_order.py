@@ -303,7 +303,7 @@ def _rest(nodes: Array, node: int, base: int) -> int:
 @inlined
 def _node(nodes: Array, state: Array, record: int, mask: int, rest: int, base: int) -> int:
     """The slot of a new node, led to by lane `base`; `rest` is a slot."""
-    number = state[NEXT_NODE]
+    number = integer(state[NEXT_NODE])
     state[NEXT_NODE] = number + 1
     nodes[number, RECORD] = record
     nodes[number, MASK] = mask
@@ -325,7 +325,7 @@ def _record(
         and records[number, FLAGS] == flags
     ):
         return number
-    number = state[NEXT_RECORD]
+    number = integer(state[NEXT_RECORD])
     state[NEXT_RECORD] = number + 1
     records[number, UNIT] = unit
     records[number, COMPONENT] = component
