@@ -334,9 +334,9 @@ class Step:
         return self.access.size * count
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
-    """One kernel, decoded.
+    """One kernel, decoded; two are the same if they are one object.
 
     Attributes:
         name: entry name.

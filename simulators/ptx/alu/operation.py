@@ -43,6 +43,7 @@ class Operation:
         undefined: source values and masks of their undefined bits, to masks of the undefined result bits. Never
             says "defined" of a bit that an undefined one can change; no undefined source bit gives no undefined result.
         assumptions: rules inside that the PTX ISA does not settle.
+        inverted: positions of predicate operands that `compute` reads inverted; no part of the name.
         allowed: of an approximate function, source values to the smallest and the largest result that are right, in
             the order of float values, lane by lane; `compute` gives one between. With the flag, results that are known
             to be exact at single operands count; without it the ends grow and fall as the function does.
@@ -54,6 +55,7 @@ class Operation:
     compute: Compute
     undefined: Undefined
     assumptions: tuple[Assumption, ...] = ()
+    inverted: tuple[int, ...] = ()
     allowed: Allowed | None = None
 
     @property

@@ -1,7 +1,7 @@
 """The blocks that are resident together: the whole machine state of one wave of a launch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -15,7 +15,7 @@ from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
 from tileproof.simulators.ptx.machine.order.order import Order
 from tileproof.simulators.ptx.machine.product_registers import ProductRegisters
-from tileproof.simulators.ptx.machine.registers import Registers, Selection
+from tileproof.simulators.ptx.machine.registers import RegisterFile, Registers, Selection
 from tileproof.simulators.ptx.machine.reporter import Reporter
 from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
@@ -47,6 +47,7 @@ class LaunchMemory:
         shared: where the kernel's shared variables lie.
         multiprocessors: of the GPU.
         grid_id: of the launch.
+        registers: arrays for the registers of one wave after the other.
     """
 
     global_memory: GlobalMemory
@@ -56,6 +57,7 @@ class LaunchMemory:
     shared: SharedPlacement
     multiprocessors: int
     grid_id: int
+    registers: RegisterFile = field(default_factory=RegisterFile)
 
 
 class Wave:
@@ -112,7 +114,7 @@ class Wave:
         self.alive: Bits = _warp_words(self.status != Status.EXITED)
         self.changes = 0
         self.polls = 0
-        self.registers = Registers(program.slot_bits, live, lanes)
+        self.registers = Registers(program.slot_bits, live, lanes, memory.registers)
         self._fill(memory)
         shared = Window("shared", memory.shared.base, geometry.total_shared_bytes, blocks, defined=False)
         local = Window("local", LOCAL_BASE, program.local_bytes, lanes, defined=False)
@@ -167,6 +169,7 @@ class Wave:
     def exit(self, lanes: Lanes) -> None:
         """The lanes end."""
         self.status[lanes] = Status.EXITED
+        self.registers.leave(lanes.size)
         blocks = self.geometry.blocks_of(lanes)
         running = self.status.reshape(-1, self.geometry.lanes_per_block)[blocks] != Status.EXITED
         self.acquaintance.gone[blocks] = ~running.any(axis=1)
