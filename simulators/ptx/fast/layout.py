@@ -32,7 +32,8 @@ WRITTEN = 1  # address of the definedness of the bytes, 0: all defined
 BASE = 2  # lowest legal address
 BYTES = 3  # of one owner's piece
 STARTS = 4  # address of each lane's int64 offset to its owner's piece, 0: one owner
-SPACE_COLUMNS = 5
+LIFE = 5  # address of a byte for each 8-byte word: 1 where a live mbarrier stands; 0 if the program has none
+SPACE_COLUMNS = 6
 
 # Columns of the allocation table, ascending by base: those of DATA, WRITTEN, BASE and BYTES (0 when freed).
 ALLOCATION_COLUMNS = 4
@@ -82,5 +83,6 @@ SINGLE_TO_DOUBLE, DOUBLE_TO_SINGLE, SINGLE_TO_INTEGRAL = 133, 134, 135
 CONVERT_FIRST, CONVERT_LAST = 120, 149
 # Packed 16-bit floats.
 HALF_FIRST, HALF_LAST = 150, 169
-# Matrices: the numbers of the module `matrix`.
+# Matrices.
 MATRIX_FIRST, MATRIX_LAST = 200, 239
+MATRIX_LOAD, MATRIX_STORE, MATRIX_TRANSPOSE, PRODUCT, DOUBLE_PRODUCT, WARPGROUP_PRODUCT = 200, 201, 202, 203, 204, 205

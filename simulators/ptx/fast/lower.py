@@ -11,6 +11,8 @@ from tileproof.simulators.ptx.alu.scalar import SCALARS
 from tileproof.simulators.ptx.fast import layout as op
 from tileproof.simulators.ptx.fast import warp
 from tileproof.simulators.ptx.fast.lower_arithmetic import form_of
+from tileproof.simulators.ptx.fast.lower_matrix import lower_matrix
+from tileproof.simulators.ptx.machine.product_registers import product_watch
 from tileproof.simulators.ptx.program import (
     NO_GUARD,
     NONE,
@@ -75,25 +77,25 @@ class Row:
 
 
 @lru_cache(maxsize=32)
-def lower(program: Program) -> Bytecode:
-    """The tables of a program."""
-    return _Lowering(program).bytecode()
+def lower(program: Program, arch: str) -> Bytecode:
+    """The tables of a program on an architecture, whose matrix unit decides those of its matrix instructions."""
+    return _Lowering(program, arch).bytecode()
 
 
 class _Lowering:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, arch: str) -> None:
         self._program = program
+        self._arch = arch
         self._operands: list[tuple[int, int, int, int]] = []
         self._plain_barriers = all(
-            plain_barrier(step, program)
-            for step in program.steps
-            if step.kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE)
+            plain_barrier(step, program) for step in program.steps if step.kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE)
         )
 
     def bytecode(self) -> Bytecode:
         code = np.zeros((len(self._program.steps), op.COLUMNS), np.int64)
-        for line, step in zip(code, self._program.steps, strict=True):
-            row = self._row(step)
+        watched = product_watch(self._program).steps
+        for pc, (line, step) in enumerate(zip(code, self._program.steps, strict=True)):
+            row = None if pc in watched else self._row(step)
             if row is not None:
                 self._write(line, step, row)
         operands = np.array([[_signed(n) for n in operand] for operand in self._operands], np.int64)
@@ -131,10 +133,19 @@ class _Lowering:
             case Kind.VOTE:
                 assert step.mode is not None
                 return Row(op.VOTE, self._sources(step), self._results(step), (_VOTES[step.mode], step.negated))
+            case Kind.MATRIX_LOAD | Kind.MATRIX_STORE | Kind.MATRIX_TRANSPOSE | Kind.MMA:
+                return self._matrix(step)
             case Kind.BARRIER if self._plain_barriers:
                 assert step.barrier is not None
                 return Row(op.BARRIER, constants=(self._program.constants.get(step.barrier.count, 0),))
         return None
+
+    def _matrix(self, step: Step) -> Row | None:
+        form = lower_matrix(step, self._arch)
+        if form is None:
+            return None
+        sources = list(zip(form.sources, form.masks, strict=True))
+        return Row(form.operation, sources, [(slot, _EVERY_BIT, 0, 0) for slot in form.results], form.constants)
 
     def _sources(self, step: Step, narrow: Mapping[int, int] | None = None) -> list[tuple[int, int]]:
         cuts = step.narrow or (0,) * len(step.sources)

@@ -19,6 +19,7 @@ from tileproof.simulators.ptx.fast.layout import (
     GLOBAL_READ,
     GLOBAL_WRITTEN,
     K0,
+    LIFE,
     LOCAL,
     RESULT,
     RESULTS,
@@ -36,6 +37,7 @@ from tileproof.simulators.ptx.fast.layout import (
 from tileproof.simulators.ptx.fast.parts import inlined, part
 from tileproof.simulators.ptx.fast.pointers import bytes_at, halves_at, longs_at, words_at
 from tileproof.simulators.ptx.layout import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from tileproof.simulators.ptx.machine.asynchronous.barriers import Life
 
 # The constants of a memory step: the space; bytes of an element; what is added to the address; bytes of the access;
 # the bits of an address that count; whether all lanes have one address in one array.
@@ -52,6 +54,7 @@ _ALL, _ZERO, _ONE, _TWO, _THREE = (
     np.uint64(2),
     np.uint64(3),
 )
+_WORD, _BYTE, _LIVE = np.uint32(0xFFFF_FFFF), np.uint8(0xFF), np.uint8(Life.LIVE)
 _GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)  # 2^64 divided by the golden ratio: multiplying by it spreads keys
 
 
@@ -86,13 +89,14 @@ def place(row: Any, address: Any, spaces: Any, allocations: Any) -> Any:
 
     Returns:
         space, -1 for nowhere; addresses of the bytes and of their definedness; first legal address; how far above it
-        the last one lies; address of the lanes' offsets to their owners' pieces, 0 if there is one owner.
+        the last one lies; address of the lanes' offsets to their owners' pieces, 0 if there is one owner; address of
+        the states of mbarriers there, 0 if there are none.
     """
-    nowhere = (-1, 0, 0, _ZERO, _ZERO, 0)
+    nowhere = (-1, 0, 0, _ZERO, _ZERO, 0, 0)
     space, start = _window(row[_SPACE], address)
     if space < 0:
         return nowhere
-    starts = 0
+    starts, life = 0, 0
     if space == GLOBAL:
         index = _allocation(allocations, address)
         if index < 0:
@@ -100,11 +104,11 @@ def place(row: Any, address: Any, spaces: Any, allocations: Any) -> Any:
         line = allocations[index]
     else:
         line = spaces[space]
-        starts = line[STARTS]
+        starts, life = line[STARTS], line[LIFE]
     if line[BYTES] < row[_NBYTES]:
         return nowhere
     least = np.uint64(line[BASE]) + start
-    return space, line[DATA], line[WRITTEN], least, np.uint64(line[BYTES] - row[_NBYTES]), starts
+    return space, line[DATA], line[WRITTEN], least, np.uint64(line[BYTES] - row[_NBYTES]), starts, life
 
 
 @part
@@ -192,24 +196,42 @@ def _scatter(data: Any, size: Any, found: Any, n: Any, source: Any, fill: Any) -
 
 @part
 def _all_written(written: Any, nbytes: Any, found: Any, n: Any) -> Any:
-    """Whether something wrote every bit of `nbytes` bytes at each offset."""
+    """Whether something wrote every bit of `nbytes` bytes at each offset.
+
+    The loops end at the first that was not, also because that keeps the compiler from the processor's gathering loads,
+    which are several times slower than single ones on many machines.
+    """
     offsets = longs_at(found, n)
     if nbytes == 4:
-        words, missing = words_at(written, _ANY), np.uint32(0)
+        words = words_at(written, _ANY)
         for i in range(n):
-            missing |= ~words[offsets[i] >> _TWO]
-        return missing == 0
+            if words[offsets[i] >> _TWO] != _WORD:
+                return False
+        return True
     if nbytes >= 8:
-        longs, lacking = longs_at(written, _ANY), _ZERO
-        for part_ in range(nbytes >> 3):
+        longs = longs_at(written, _ANY)
+        for index in range(nbytes >> 3):
             for i in range(n):
-                lacking |= ~longs[(offsets[i] >> _THREE) + np.uint64(part_)]
-        return lacking == _ZERO
-    octets, absent = bytes_at(written, _ANY), np.uint8(0)
-    for part_ in range(nbytes):
+                if longs[(offsets[i] >> _THREE) + np.uint64(index)] != _ALL:
+                    return False
+        return True
+    octets = bytes_at(written, _ANY)
+    for index in range(nbytes):
         for i in range(n):
-            absent |= ~octets[offsets[i] + np.uint64(part_)]
-    return absent == 0
+            if octets[offsets[i] + np.uint64(index)] != _BYTE:
+                return False
+    return True
+
+
+@part
+def _touches_object(life: Any, nbytes: Any, found: Any, n: Any) -> Any:
+    """Whether a live mbarrier stands in the bytes."""
+    offsets, states = longs_at(found, n), bytes_at(life, _ANY)
+    for index in range((nbytes + 7) >> 3):
+        for i in range(n):
+            if states[(offsets[i] >> _THREE) + np.uint64(index)] == _LIVE:
+                return True
+    return False
 
 
 @part
@@ -228,13 +250,15 @@ def _load_run(
     row: Any, operands: Any, registers: Any, lanes: Any, first: Any, last: Any, where: Any, found: Any
 ) -> Any:
     """Load by neighbouring lanes; whether all was legal and written. `where` is what `place` gave."""
-    _, data, written, least, limit, starts = where
+    _, data, written, least, limit, starts, life = where
     low, size = np.uint64(row[_NBYTES] - 1), row[_SIZE]
     base = registers + operands[row[SOURCE], SLOT] * lanes * 8
     for start in range(first, last, _CHUNK):
         n = min(_CHUNK, last - start)
         own = starts + start * 8 if starts != 0 else 0
         if not find(base + start * 8, n, own, np.uint64(row[_OFFSET]), np.uint64(row[_CUT]), low, least, limit, found):
+            return False
+        if life != 0 and _touches_object(life, row[_NBYTES], found, n):
             return False
         if written != 0 and not _all_written(written, row[_NBYTES], found, n):
             return False
@@ -252,7 +276,7 @@ def _load_run(
 @part
 def _spread(row: Any, operands: Any, registers: Any, lanes: Any, runs: Any, where: Any, address: Any) -> Any:
     """Load by all lanes from one place: a parameter or constant."""
-    _, data, written, least, limit, _ = where
+    _, data, written, least, limit, _, _ = where
     offset, size = address - least, row[_SIZE]
     if offset > limit or address & np.uint64(row[_NBYTES] - 1):
         return False
@@ -327,13 +351,15 @@ def _count_read(counters: Any, space: Any, nbytes: Any) -> None:
 @part
 def _find_all(row: Any, base: Any, runs: Any, where: Any, found: Any) -> Any:
     """Offsets of all runs, one after the other; how many, 0 if one is not legal."""
-    _, _, _, least, limit, starts = where
+    _, _, _, least, limit, starts, life = where
     low, place_ = np.uint64(row[_NBYTES] - 1), 0
     for r in range(len(runs)):
         first, n = runs[r, 0], runs[r, 1] - runs[r, 0]
         own = starts + first * 8 if starts != 0 else 0
         target = found + place_ * 8
         if not find(base + first * 8, n, own, np.uint64(row[_OFFSET]), np.uint64(row[_CUT]), low, least, limit, target):
+            return 0
+        if life != 0 and _touches_object(life, row[_NBYTES], target, n):
             return 0
         place_ += n
     return place_
@@ -422,7 +448,7 @@ def store(
     base = registers + operands[row[SOURCE], SLOT] * lanes * 8
     address = (longs_at(base, lanes)[runs[0, 0]] + np.uint64(row[_OFFSET])) & np.uint64(row[_CUT])
     where = place(row, address, spaces, allocations)
-    space, data, written, _, _, _ = where
+    space, data, written, _, _, _, _ = where
     if space < 0 or space > LOCAL:
         return 1
     count = _find_all(row, base, runs, where, found)

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from tileproof.simulators.ptx.fast import layout
-from tileproof.simulators.ptx.fast.lower import Bytecode
+from tileproof.simulators.ptx.fast.lower import lower
 from tileproof.simulators.ptx.machine.memory import GlobalMemory, Lanes, Window
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.wave import Wave
-from tileproof.simulators.ptx.program import StateSpace
+from tileproof.simulators.ptx.program import Kind, Program, StateSpace
 
 _WINDOWS = (StateSpace.SHARED, StateSpace.LOCAL, StateSpace.CONST, StateSpace.PARAM)
 
@@ -24,45 +24,60 @@ def _loop() -> Any:
 
 
 class FastTurns:
-    """Runs hot steps of a wave's turns.
+    """Runs hot steps of the turns of one launch's waves, one wave after the other.
 
     Args:
-        wave: the machine.
-        bytecode: its program.
+        program: the kernel.
+        arch: whose matrix unit computes.
     """
 
-    def __init__(self, wave: Wave, bytecode: Bytecode) -> None:
-        self._wave = wave
-        self._bytecode = bytecode
-        lanes = wave.geometry.lanes
-        self._spaces = _space_table(wave)
-        self._global = wave.spaces[StateSpace.GLOBAL]
+    def __init__(self, program: Program, arch: str) -> None:
+        self._bytecode = lower(program, arch)
+        self._hot = (self._bytecode.code[:, layout.OP] != layout.COLD).tolist()
+        self._has_objects = any(step.kind is Kind.MBARRIER for step in program.steps)
+        self._run = _loop()
+        self._frame = np.zeros(layout.FRAME, np.int64)
         self._counters = np.zeros(layout.COUNTERS, np.int64)
+        self._spaces = np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64)
+        self._make_room(0)
+
+    def _make_room(self, lanes: int) -> None:
+        self._lanes = lanes
         self._scratch = np.zeros(2 * lanes, np.uint64)
         self._chosen = np.zeros((lanes // 2 + 1, 2), np.int64)
-        places = 1 << (2 * lanes - 1).bit_length()
+        places = 1 << (2 * lanes).bit_length()
         self._keys = np.zeros(places, np.uint64)
         self._stamps = np.zeros(places + 1, np.int64)
-        self._frame = np.zeros(layout.FRAME, np.int64)
-        self._hot = (bytecode.code[:, layout.OP] != layout.COLD).tolist()
-        self._run = _loop()
+
+    def begin(self, wave: Wave) -> None:
+        """The next wave."""
+        if wave.geometry.lanes != self._lanes:
+            self._make_room(wave.geometry.lanes)
+        for index, space in enumerate(_WINDOWS, start=1):
+            window = wave.spaces[space]
+            # The shared memory of a cluster of several blocks is the reference engine's: its line says 0 bytes.
+            self._spaces[index] = (*window.line(), 0) if isinstance(window, Window) else 0
+        if self._has_objects:
+            self._spaces[layout.SHARED, layout.LIFE] = wave.asynchronous.barriers.life.ctypes.data
 
     def hot(self, pc: int) -> bool:
         """Whether the loop knows the step."""
         return self._hot[pc]
 
-    def run(self, pc: int, stop: int, most: int, runs: Lanes, count: int) -> tuple[int, int]:
+    def run(self, wave: Wave, pc: int, stop: int, most: int, runs: Lanes, count: int) -> tuple[int, int]:
         """Run the turn's lanes from `pc` until the loop hands a step back; the new pc and how many steps it made.
 
         Args:
+            wave: the machine.
             pc: the first step.
             stop: the step before which to end.
             most: steps at most.
             runs: the lanes [runs, first and last + 1].
             count: how many they are.
         """
-        wave, registers, frame = self._wave, self._wave.registers, self._frame
-        assert isinstance(self._global, GlobalMemory)
+        registers, frame, counters = wave.registers, self._frame, self._counters
+        memory = wave.spaces[StateSpace.GLOBAL]
+        assert isinstance(memory, GlobalMemory)
         frame[: layout.TOGETHER + 1] = (pc, stop, most, 0, count, registers.present, count == registers.present)
         pc = self._run(
             self._bytecode.code,
@@ -75,20 +90,20 @@ class FastTurns:
             runs,
             self._chosen,
             self._spaces,
-            self._global.table(),
-            self._counters,
+            memory.table(),
+            counters,
             self._scratch,
             self._keys,
             self._stamps,
             frame,
         )
-        wave.changes += int(self._counters[layout.CHANGES])
-        self._counters[layout.CHANGES] = 0
+        wave.changes += int(counters[layout.CHANGES])
+        counters[layout.CHANGES] = 0
         return pc, int(frame[layout.MADE])
 
-    def finish(self) -> None:
+    def finish(self, wave: Wave) -> None:
         """Add what was counted to the launch's counters."""
-        counters, ours = self._wave.counters, self._counters
+        counters, ours = wave.counters, self._counters
         counters.global_bytes_read += int(ours[layout.GLOBAL_READ])
         counters.global_bytes_written += int(ours[layout.GLOBAL_WRITTEN])
         counters.shared_bytes_read += int(ours[layout.SHARED_READ])
@@ -103,12 +118,3 @@ def runs_of(selection: Selection) -> Lanes:
     breaks = np.flatnonzero(np.diff(selection) != 1) + 1
     firsts, lasts = np.concatenate(([0], breaks)), np.concatenate((breaks, [selection.size])) - 1
     return np.stack((selection[firsts], selection[lasts] + 1), axis=1)
-
-
-def _space_table(wave: Wave) -> Lanes:
-    table = np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64)
-    for index, space in enumerate(_WINDOWS, start=1):
-        window = wave.spaces[space]
-        assert isinstance(window, Window)
-        table[index] = window.line()
-    return table

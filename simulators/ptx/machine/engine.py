@@ -11,7 +11,7 @@ from enum import StrEnum
 import numpy as np
 
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.ptx.fast.lower import lower, plain_barrier
+from tileproof.simulators.ptx.fast.lower import plain_barrier
 from tileproof.simulators.ptx.fast.turn import FastTurns, runs_of
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine import block_barrier, cluster_barrier, meeting, register_count, stall, trap
@@ -21,7 +21,7 @@ from tileproof.simulators.ptx.machine.memory import Lanes
 from tileproof.simulators.ptx.machine.registers import Selection, as_selection
 from tileproof.simulators.ptx.machine.schedule import PATIENCE_POLLS, Schedule, Turn
 from tileproof.simulators.ptx.machine.spin import SpinWatch
-from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import WARP_SHIFT, distinct
 from tileproof.simulators.ptx.machine.wave import Status, Wave
 from tileproof.simulators.ptx.program import NO_GUARD, NONE, Kind, Program, Step
 
@@ -63,17 +63,17 @@ class Engine:
         schedule: who runs next.
         step_budget: steps of one wave, whatever number of lanes makes them together.
         name: which engine.
+        arch: whose matrix unit computes.
     """
 
-    def __init__(self, program: Program, schedule: Schedule, step_budget: int, name: EngineName) -> None:
+    def __init__(self, program: Program, schedule: Schedule, step_budget: int, name: EngineName, arch: str) -> None:
         self._steps = program.steps
         self._handlers = handlers(program)
         self._schedule = schedule
         self._step_budget = step_budget
-        self._bytecode = lower(program) if name is EngineName.FAST else None
+        self._fast = FastTurns(program, arch) if name is EngineName.FAST else None
         barriers = [step for step in program.steps if step.kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE)]
         self._plain_barriers = all(plain_barrier(step, program) for step in barriers)
-        self._fast: FastTurns | None = None
         self.handed_back = 0
 
     def run(self, wave: Wave) -> None:
@@ -83,13 +83,13 @@ class Engine:
             StepBudgetExceeded: the budget ran out.
             NotModelled: the kernel did something that the device does not model.
         """
-        if self._bytecode is not None:
-            self._fast = FastTurns(wave, self._bytecode)
+        if self._fast is not None:
+            self._fast.begin(wave)
         try:
             self._run(wave)
         finally:
             if self._fast is not None:
-                self._fast.finish()
+                self._fast.finish(wave)
 
     def _run(self, wave: Wave) -> None:
         left = self._step_budget
@@ -121,7 +121,7 @@ class Engine:
         while pc < turn.stop and made < most and wave.polls < PATIENCE_POLLS:
             if fast is not None and fast.hot(pc):
                 runs = runs_of(selection) if runs is None else runs
-                pc, done = fast.run(pc, turn.stop, most - made, runs, turn.lanes.size)
+                pc, done = fast.run(wave, pc, turn.stop, most - made, runs, turn.lanes.size)
                 made += done
                 if pc >= turn.stop or made >= most:
                     break
@@ -203,6 +203,8 @@ def _exit(wave: Wave, leaving: Selection) -> None:
     wave.exit(lanes)
     endings.leave(wave, lanes)
     wave.products.leave(lanes)
-    meeting.look_again(wave, np.unique(lanes >> WARP_SHIFT))
+    if wave.registers.present == 0:
+        return  # nobody is left who might wait for them
+    meeting.look_again(wave, distinct(lanes >> WARP_SHIFT))
     block_barrier.release_after_exit(wave, wave.geometry.blocks_of(lanes))
-    cluster_barrier.release(wave, np.unique(lanes // wave.geometry.lanes_per_cluster))
+    cluster_barrier.release(wave, distinct(lanes // wave.geometry.lanes_per_cluster))

@@ -12,7 +12,7 @@ import numpy as np
 
 from tileproof.simulators.ptx.findings import Index3, Thread
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes
-from tileproof.simulators.ptx.machine.warp import WARP
+from tileproof.simulators.ptx.machine.warp import WARP, distinct
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class Geometry:
         return np.flatnonzero(self.local < self.threads)
 
     def blocks_of(self, lanes: Lanes) -> Lanes:
-        """Resident blocks, as indices, that the lanes belong to; each once."""
-        return np.unique(lanes // self.lanes_per_block)
+        """Resident blocks, as indices, that ascending lanes belong to; each once."""
+        return distinct(lanes // self.lanes_per_block)
 
     def thread(self, lane: int) -> Thread:
         """Block and thread index of a lane."""

@@ -26,15 +26,15 @@ class RegisterFile:
     """Arrays for the registers of one wave after the other: making them anew costs more than a short kernel."""
 
     def __init__(self) -> None:
-        self._values: Bits = np.zeros(0, np.uint64)
-        self._masks: Bits = np.zeros(0, np.uint64)
+        self._values: Bits = np.zeros((0, 0), np.uint64)
+        self._masks: Bits = np.zeros((0, 0), np.uint64)
 
-    def rows(self, slots: int, lanes: int) -> tuple[Bits, Bits]:
-        """Values and masks [slots, lanes]; what stands in them is of no meaning."""
-        if self._values.size < slots * lanes:
-            self._values, self._masks = np.zeros((2, slots * lanes), np.uint64)
-        shape = slots, lanes
-        return self._values[: slots * lanes].reshape(shape), self._masks[: slots * lanes].reshape(shape)
+    def rows(self, slots: int, lanes: int) -> tuple[Bits, Bits, bool]:
+        """Values and masks [slots, lanes], and whether a wave of this size left something in them."""
+        same = self._values.shape == (slots, lanes)
+        if not same:
+            self._values, self._masks = np.zeros((2, slots, lanes), np.uint64)
+        return self._values, self._masks, same
 
 
 class Registers:
@@ -46,6 +46,7 @@ class Registers:
         known: for each slot DEFINED, PARTLY or NEVER.
         never: the masks of a slot that nothing has written.
         present: how many lanes can still execute.
+        kept: whether the constants of the last wave still stand in their slots.
 
     Args:
         slot_bits: width of every register, constant and special register.
@@ -56,7 +57,7 @@ class Registers:
 
     def __init__(self, slot_bits: Sequence[int], live: Lanes, lanes: int, file: RegisterFile) -> None:
         self._slot_bits = slot_bits
-        self.values, self.masks = file.rows(len(slot_bits), lanes)
+        self.values, self.masks, self.kept = file.rows(len(slot_bits), lanes)
         self.known: NDArray[np.uint8] = np.full(len(slot_bits), NEVER, np.uint8)
         self.never: Bits = np.zeros(lanes, np.uint64)
         self.never[live] = EVERY_BIT
@@ -65,6 +66,10 @@ class Registers:
     def fill(self, slot: int, values: int | Bits) -> None:
         """Set a constant or special register in every lane."""
         self.values[slot] = values
+        self.known[slot] = DEFINED
+
+    def keep(self, slot: int) -> None:
+        """A constant stands in its slot already."""
         self.known[slot] = DEFINED
 
     def read(self, slot: int, selection: Selection, narrow: int = 0) -> Bits:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,11 +19,15 @@ from tileproof.simulators.ptx.machine.product_registers import ProductRegisters
 from tileproof.simulators.ptx.machine.registers import RegisterFile, Registers, Selection
 from tileproof.simulators.ptx.machine.reporter import Reporter
 from tileproof.simulators.ptx.machine.schedule import Schedule
-from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT, distinct
 from tileproof.simulators.ptx.program import Program, StateSpace, Step
 
 # Of the time that threads read. Any start is legal; this one has bits in the upper half, which %clock_hi shows.
 START_CYCLES = 0x0000_0012_3456_7800
+
+
+# Special registers that hold the same in every wave of a launch.
+_OF_ALL_WAVES = ("%tid.", "%ntid.", "%nctaid.", "%laneid", "%warpid", "%nwarpid", "%lanemask_")
 
 
 class Status(IntEnum):
@@ -107,7 +112,7 @@ class Wave:
         self._reporter = Reporter(geometry, findings)
         lanes, blocks = geometry.lanes, geometry.resident.size
         live = geometry.live()
-        self._every_id: Lanes = np.arange(lanes)
+        self._every_id = _every_lane(lanes)
         self.pc = np.zeros(lanes, np.int64)
         self.status = np.full(lanes, Status.EXITED, np.int8)
         self.status[live] = Status.RUNNING
@@ -146,13 +151,24 @@ class Wave:
         }
 
     def _fill(self, memory: LaunchMemory) -> None:
+        program, registers = self.program, self.registers
+        if registers.kept:  # by the last wave, of as many lanes
+            for slot in (*program.constants, *program.shared_symbols):
+                registers.keep(slot)
+        else:
+            self._fill_constants(memory)
+        for slot, name in program.specials.items():
+            if registers.kept and name.startswith(_OF_ALL_WAVES):
+                registers.keep(slot)
+            else:
+                registers.fill(slot, self._special(name, memory))
+
+    def _fill_constants(self, memory: LaunchMemory) -> None:
         for slot, bits in self.program.constants.items():
             self.registers.fill(slot, memory.global_addresses.get(slot, bits))
         rank = (self.geometry.rank << RANK_SHIFT).astype(np.uint64)
         for slot, (name, offset) in self.program.shared_symbols.items():
             self.registers.fill(slot, rank + np.uint64((memory.shared.addresses[name] + offset) & 0xFFFF_FFFF))
-        for slot, name in self.program.specials.items():
-            self.registers.fill(slot, self._special(name, memory))
 
     def _special(self, name: str, memory: LaunchMemory) -> int | Bits:
         """A special register: those of the geometry, and those that say where and when a block runs."""
@@ -170,11 +186,15 @@ class Wave:
         """The lanes end."""
         self.status[lanes] = Status.EXITED
         self.registers.leave(lanes.size)
+        self.order.exit(lanes)
+        if self.registers.present == 0:
+            self.acquaintance.gone[:] = True
+            self.alive[:] = 0
+            return
         blocks = self.geometry.blocks_of(lanes)
         running = self.status.reshape(-1, self.geometry.lanes_per_block)[blocks] != Status.EXITED
         self.acquaintance.gone[blocks] = ~running.any(axis=1)
-        self.order.exit(lanes)
-        warps = np.unique(lanes >> WARP_SHIFT)
+        warps = distinct(lanes >> WARP_SHIFT)
         self.alive[warps] = _warp_words(self.status.reshape(-1, WARP)[warps].reshape(-1) != Status.EXITED)
 
     def ids(self, selection: Selection) -> Lanes:
@@ -215,6 +235,11 @@ class Wave:
             self.counters.global_bytes_written += nbytes
         elif space is StateSpace.SHARED:
             self.counters.shared_bytes_written += nbytes
+
+
+@lru_cache(maxsize=16)
+def _every_lane(lanes: int) -> Lanes:
+    return np.arange(lanes)
 
 
 def _warp_words(flags: Mask) -> Bits:
