@@ -75,6 +75,10 @@ MATRIX_KINDS = frozenset(
 )
 
 
+#: What copies in flight and mbarriers come from.
+ASYNCHRONOUS_KINDS = frozenset({Kind.MBARRIER, Kind.COPY, Kind.COPY_GROUP, Kind.BULK, Kind.ASYNC_STORE})
+
+
 class StateSpace(Enum):
     """Where a memory instruction goes. GENERIC is decided by each address (PTX ISA, "Generic Addressing").
 
@@ -385,6 +389,16 @@ class Program:
     def has_warpgroups(self) -> bool:
         """Whether warps meet in groups of four."""
         return any(step.kind is Kind.WGMMA for step in self.steps)
+
+    @cached_property
+    def has_asynchronous(self) -> bool:
+        """Whether anything happens on its own: copies, mbarriers."""
+        return any(step.kind in ASYNCHRONOUS_KINDS for step in self.steps)
+
+    @cached_property
+    def has_register_counts(self) -> bool:
+        """Whether warps give registers away."""
+        return any(step.kind is Kind.REGISTER_COUNT for step in self.steps)
 
     @cached_property
     def shared_granule(self) -> int:

@@ -93,7 +93,7 @@ class _Lowering:
 
     def bytecode(self) -> Bytecode:
         code = np.zeros((len(self._program.steps), op.COLUMNS), np.int64)
-        watched = product_watch(self._program).steps
+        watched = product_watch(self._program).steps  # the rules of registers of `wgmma` are the reference engine's
         for pc, (line, step) in enumerate(zip(code, self._program.steps, strict=True)):
             row = None if pc in watched else self._row(step)
             if row is not None:

@@ -69,6 +69,7 @@ class Engine:
     def __init__(self, program: Program, schedule: Schedule, step_budget: int, name: EngineName, arch: str) -> None:
         self._steps = program.steps
         self._handlers = handlers(program)
+        self._has_warpgroups = program.has_warpgroups
         self._schedule = schedule
         self._step_budget = step_budget
         self._fast = FastTurns(program, arch) if name is EngineName.FAST else None
@@ -92,14 +93,15 @@ class Engine:
                 self._fast.finish(wave)
 
     def _run(self, wave: Wave) -> None:
-        left = self._step_budget
+        left, asynchronous = self._step_budget, wave.program.has_asynchronous
         watch = SpinWatch(wave)
         while (running := np.flatnonzero(wave.status == Status.RUNNING)).size:
             turn = self._schedule.next_turn(wave.pc, running)
-            wave.asynchronous.in_flight.tick(wave)
+            if asynchronous:
+                wave.asynchronous.in_flight.tick(wave)
             made = self._run_turn(wave, turn, left)
             left -= made
-            if watch.stuck(turn.lanes, made) and not wave.asynchronous.in_flight.drain(wave):
+            if watch.stuck(turn.lanes, made) and not (asynchronous and wave.asynchronous.in_flight.drain(wave)):
                 stall.report_spin(wave)
                 return
             if left <= 0:
@@ -108,9 +110,12 @@ class Engine:
                     f"the last one is at {self._steps[turn.pc].where}",
                     hint="an endless loop, or raise Device(step_budget=...)",
                 )
-        stall.report_stall(wave)
-        wave.asynchronous.in_flight.drain(wave)
-        register_count.check_end(wave)
+        if wave.registers.present:
+            stall.report_stall(wave)
+        if asynchronous:
+            wave.asynchronous.in_flight.drain(wave)
+        if wave.program.has_register_counts:
+            register_count.check_end(wave)
 
     def _run_turn(self, wave: Wave, turn: Turn, left: int) -> int:
         """Run a turn; how many steps it made."""
@@ -141,7 +146,7 @@ class Engine:
         active = selection if step.guard == NO_GUARD else _guarded(wave, step, selection)
         if active is None:
             return pc + 1
-        if pc in wave.products.watched:
+        if self._has_warpgroups and pc in wave.products.watched:
             wave.products.touch(step, wave.ids(active))
         handler = self._handlers[pc]
         if handler is not None:
@@ -202,7 +207,8 @@ def _exit(wave: Wave, leaving: Selection) -> None:
     wave.changes += 1
     wave.exit(lanes)
     endings.leave(wave, lanes)
-    wave.products.leave(lanes)
+    if wave.program.has_warpgroups:
+        wave.products.leave(lanes)
     if wave.registers.present == 0:
         return  # nobody is left who might wait for them
     meeting.look_again(wave, distinct(lanes >> WARP_SHIFT))

@@ -52,7 +52,7 @@ class ProductWatch:
 @lru_cache(maxsize=32)
 def product_watch(program: Program) -> ProductWatch:
     """What to watch in a program; nothing where there is no `wgmma`."""
-    rows = {slot: row for row, slot in enumerate(_watched_slots(program))}
+    rows = {slot: row for row, slot in enumerate(watched_slots(program))}
     shapes = dict.fromkeys(step.product.instruction.shape for step in program.steps if step.product is not None)
     steps = frozenset(
         pc
@@ -179,7 +179,7 @@ def _is_move(step: Step) -> bool:
     return step.operation is not None and step.operation.name.startswith("mov.")
 
 
-def _watched_slots(program: Program) -> list[int]:
+def watched_slots(program: Program) -> list[int]:
     """The registers of `wgmma`, and those that moves tie to them."""
     if not program.has_warpgroups:
         return []

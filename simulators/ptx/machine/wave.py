@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -75,13 +75,8 @@ class Wave:
         changes: grows with everything that one thread may wait for another to do.
         polls: grows with everything that a thread that waits for another one does over and over.
         shared: shared memory of all resident blocks, one after the other.
-        asynchronous: mbarriers and copies in flight.
         acquaintance: who may touch a peer's shared memory.
-        block_barriers: who has come to the named barriers.
         warp_barrier_mask: for every lane that waits at a `bar.warp.sync`, the members that it names; else 0.
-        cluster_barriers: who has come to the barriers of clusters.
-        products: the registers of `wgmma`.
-        register_counts: how many registers the warps have.
         cycles: the time that threads read.
 
     Args:
@@ -124,10 +119,7 @@ class Wave:
         shared = Window("shared", memory.shared.base, geometry.total_shared_bytes, blocks, defined=False)
         local = Window("local", LOCAL_BASE, program.local_bytes, lanes, defined=False)
         self.acquaintance = Acquaintance(geometry)
-        self.block_barriers = BlockBarriers(blocks, lanes)
         self.warp_barrier_mask: Bits = np.zeros(lanes, np.uint64)
-        self.cluster_barriers = ClusterBarriers(geometry)
-        self.register_counts = RegisterCounts(program.register_limit, self.alive.size)
         self.cycles = START_CYCLES
         self.spaces: dict[StateSpace, Space] = {
             StateSpace.GLOBAL: memory.global_memory,
@@ -138,8 +130,35 @@ class Wave:
         }
         self.order = Order(program, self._reporter, shared.stride * blocks)
         self.shared = shared
-        self.products = ProductRegisters(program, self.alive.size, self._report_step)
-        self.asynchronous = Asynchronous(lanes, shared.nbytes, shared.stride, memory.shared.base, schedule)
+        self._shared_base, self._lanes, self._blocks = memory.shared.base, lanes, blocks
+
+    # What many kernels have no use for is made at its first use: a wave of a short kernel must cost little.
+
+    @cached_property
+    def asynchronous(self) -> Asynchronous:
+        """mbarriers and copies in flight."""
+        shared = self.shared
+        return Asynchronous(self._lanes, shared.nbytes, shared.stride, self._shared_base, self.schedule)
+
+    @cached_property
+    def block_barriers(self) -> BlockBarriers:
+        """Who has come to the named barriers."""
+        return BlockBarriers(self._blocks, self._lanes)
+
+    @cached_property
+    def cluster_barriers(self) -> ClusterBarriers:
+        """Who has come to the barriers of clusters."""
+        return ClusterBarriers(self.geometry)
+
+    @cached_property
+    def register_counts(self) -> RegisterCounts:
+        """How many registers the warps have."""
+        return RegisterCounts(self.program.register_limit, self.alive.size)
+
+    @cached_property
+    def products(self) -> ProductRegisters:
+        """The registers of `wgmma`."""
+        return ProductRegisters(self.program, self.alive.size, self._report_step)
 
     def _shared_spaces(self, window: Window) -> dict[StateSpace, Space]:
         """The block's own shared memory, and the cluster's: one and the same where clusters are single blocks."""
