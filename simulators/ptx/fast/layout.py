@@ -26,7 +26,7 @@ DEFINED, PARTLY, NEVER = 0, 1, 2
 
 # Memories, the lines of the space table, and its columns.
 GLOBAL, SHARED, LOCAL, CONST, PARAM, GENERIC = 0, 1, 2, 3, 4, 5
-SPACES = 5
+SPACES = 7
 DATA = 0  # address of the bytes
 WRITTEN = 1  # address of the definedness of the bytes, 0: all defined
 BASE = 2  # lowest legal address
@@ -34,6 +34,10 @@ BYTES = 3  # of one owner's piece
 STARTS = 4  # address of each lane's int64 offset to its owner's piece, 0: one owner
 LIFE = 5  # address of a byte for each 8-byte word: 1 where a live mbarrier stands; 0 if the program has none
 SPACE_COLUMNS = 6
+
+# The line of the groups of cp.async, and its columns: whether copies land at issue; addresses of `Groups`' int32 arrays.
+COPIES = 6
+COPIES_READY, OPEN, USED, USED_AT, COMPLETE = 0, 1, 2, 3, 4
 
 # Columns of the allocation table, ascending by base: those of DATA, WRITTEN, BASE and BYTES (0 when freed).
 ALLOCATION_COLUMNS = 4
@@ -48,7 +52,7 @@ FRAME = 8
 
 # Operations. 0 is none: the step is the reference engine's.
 COLD = 0
-NOTHING, BRANCH, LOAD, STORE, PACK, UNPACK, SHUFFLE, VOTE, BARRIER = 1, 2, 3, 4, 5, 6, 7, 8, 9
+NOTHING, BRANCH, LOAD, STORE, PACK, UNPACK, SHUFFLE, VOTE, BARRIER, COPY, COPY_GROUP = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 
 # Integers and bits. All work on 64-bit values; the constants say what the type makes of them.
 MOVE, EXTEND, ADD, SUBTRACT, MULTIPLY, MULTIPLY_SIGNED, MULTIPLY_ADD, MULTIPLY_ADD_SIGNED = (

@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tileproof.simulators.ptx.alu.scalar import SCALARS
+from tileproof.simulators.ptx.async_form import CopyForm, GroupAction, GroupForm
 from tileproof.simulators.ptx.fast import layout as op
 from tileproof.simulators.ptx.fast import warp
 from tileproof.simulators.ptx.fast.lower_arithmetic import form_of
 from tileproof.simulators.ptx.fast.lower_matrix import lower_matrix
+from tileproof.simulators.ptx.layout import SHARED_WINDOW
 from tileproof.simulators.ptx.machine.product_registers import product_watch
 from tileproof.simulators.ptx.program import (
     NO_GUARD,
@@ -95,7 +97,7 @@ class _Lowering:
         code = np.zeros((len(self._program.steps), op.COLUMNS), np.int64)
         watched = product_watch(self._program).steps  # the rules of registers of `wgmma` are the reference engine's
         for pc, (line, step) in enumerate(zip(code, self._program.steps, strict=True)):
-            row = None if pc in watched else self._row(step)
+            row = None if pc in watched else self._row(step, pc)
             if row is not None:
                 self._write(line, step, row)
         operands = np.array([[_signed(n) for n in operand] for operand in self._operands], np.int64)
@@ -113,7 +115,7 @@ class _Lowering:
         line[op.TARGET] = step.target
         line[op.K0 : op.K0 + len(row.constants)] = [_signed(n) for n in row.constants]
 
-    def _row(self, step: Step) -> Row | None:
+    def _row(self, step: Step, pc: int) -> Row | None:
         match step.kind:
             case Kind.NOTHING:
                 return Row(op.NOTHING)
@@ -133,12 +135,37 @@ class _Lowering:
             case Kind.VOTE:
                 assert step.mode is not None
                 return Row(op.VOTE, self._sources(step), self._results(step), (_VOTES[step.mode], step.negated))
+            case Kind.COPY:
+                return self._copy(step, pc)
+            case Kind.COPY_GROUP:
+                return _group(step)
             case Kind.MATRIX_LOAD | Kind.MATRIX_STORE | Kind.MATRIX_TRANSPOSE | Kind.MMA:
                 return self._matrix(step)
             case Kind.BARRIER if self._plain_barriers:
                 assert step.barrier is not None
                 return Row(op.BARRIER, constants=(self._program.constants.get(step.barrier.count, 0),))
         return None
+
+    def _copy(self, step: Step, pc: int) -> Row | None:
+        form = step.asynchronous
+        assert isinstance(form, CopyForm)
+        source, target = form.source, form.target
+        if (
+            form.source_bytes != NONE
+            or form.ignore != NONE
+            or target.space not in (StateSpace.SHARED, StateSpace.GENERIC)
+        ):
+            return None
+        generic = target.space is StateSpace.GENERIC
+        load = (_SPACES[source.space], form.nbytes, source.offset & _EVERY_BIT, form.nbytes, _EVERY_BIT, False)
+        store = (
+            SHARED_WINDOW if generic else 0,
+            target.offset & _EVERY_BIT,
+            _EVERY_BIT if generic else 0xFFFF_FFFF,
+            pc,
+        )
+        sources = [(slot, self._mask(slot, 0)) for slot in (target.slot, source.slot)]
+        return Row(op.COPY, sources, constants=(*load, *store))
 
     def _matrix(self, step: Step) -> Row | None:
         form = lower_matrix(step, self._arch)
@@ -203,6 +230,16 @@ class _Lowering:
         if step.kind is Kind.LOAD:
             return Row(op.LOAD, sources, self._results(step), constants)
         return Row(op.STORE, sources, (), constants)
+
+
+def _group(step: Step) -> Row | None:
+    form = step.asynchronous
+    assert isinstance(form, GroupForm)
+    if form.bulk:
+        return None
+    waits = form.action is not GroupAction.COMMIT
+    commits = form.action is not GroupAction.WAIT
+    return Row(op.COPY_GROUP, constants=(commits, form.most_pending if waits else -1))
 
 
 def plain_barrier(step: Step, program: Program) -> bool:

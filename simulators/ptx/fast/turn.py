@@ -9,6 +9,7 @@ from tileproof.simulators.ptx.fast import layout
 from tileproof.simulators.ptx.fast.lower import lower
 from tileproof.simulators.ptx.machine.memory import GlobalMemory, Lanes, Window
 from tileproof.simulators.ptx.machine.registers import Selection
+from tileproof.simulators.ptx.machine.schedule import Friendly
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Kind, Program, StateSpace
 
@@ -59,6 +60,12 @@ class FastTurns:
             self._spaces[index] = (*window.line(), 0) if isinstance(window, Window) else 0
         if self._has_objects:
             self._spaces[layout.SHARED, layout.LIFE] = wave.asynchronous.barriers.life.ctypes.data
+
+        self._spaces[layout.COPIES] = 0
+        if isinstance(wave.schedule, Friendly):
+            groups = wave.asynchronous.small
+            arrays = (groups.open, groups.used, groups.used_at, groups.complete)
+            self._spaces[layout.COPIES, : 1 + len(arrays)] = (1, *(array.ctypes.data for array in arrays))
 
     def hot(self, pc: int) -> bool:
         """Whether the loop knows the step."""
