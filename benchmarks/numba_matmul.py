@@ -1,7 +1,7 @@
-"""A tiled float32 matrix product in numba's CUDA dialect, timed in this process: `python -m benchmarks.numba_matmul 64`.
+"""A tiled float32 matrix product in numba's CUDA dialect, timed: python -m benchmarks.numba_matmul 64.
 
-`ptx_peer` runs it with NUMBA_ENABLE_CUDASIM=1, which makes numba's simulator execute it. One block makes one tile of the
-result; its threads bring one tile of each factor after the other to shared memory, as matrix products on GPUs do.
+`ptx_peer` runs it with NUMBA_ENABLE_CUDASIM=1, which makes numba's simulator execute it. One block makes one tile of
+the result; its threads bring one tile of each factor after the other to shared memory, as matrix products on GPUs do.
 """
 
 import sys

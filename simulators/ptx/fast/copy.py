@@ -55,9 +55,10 @@ def copy(
     counters: Any,
     found: Any,
 ) -> Any:
-    """`cp.async` by lanes whose addresses are defined; 0, or 1 for handed back. `found` has room for two numbers a lane.
+    """`cp.async` by lanes whose addresses are defined; 0, or 1 for handed back.
 
-    The operands are the target and the source; arguments as those of `memory.load`.
+    The operands are the target and the source; arguments as those of `memory.load`, but that `found` has room for two
+    numbers a lane.
     """
     groups, shared = spaces[COPIES], spaces[SHARED]
     if groups[COPIES_READY] == 0 or shared[BYTES] < row[_NBYTES]:

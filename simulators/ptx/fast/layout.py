@@ -18,6 +18,7 @@ COLUMNS = K0 + CONSTANTS
 SLOT = 0
 MASK = 1  # of the bits that count
 SIGN = 2  # of a result: its sign bit where a signed value goes to a wider register, else 0
+ROW = 2  # of a register that `wgmma` reads: its row in the table of standings
 WIDE = 3  # of a result with SIGN: the register's bits
 OPERAND_COLUMNS = 4
 
@@ -35,9 +36,14 @@ STARTS = 4  # address of each lane's int64 offset to its owner's piece, 0: one o
 LIFE = 5  # address of a byte for each 8-byte word: 1 where a live mbarrier stands; 0 if the program has none
 SPACE_COLUMNS = 6
 
-# The line of the groups of cp.async, and its columns: whether copies land at issue; addresses of `Groups`' int32 arrays.
+# The line of the groups of cp.async, and its columns: whether copies land at issue; addresses of the arrays of `Groups`.
 COPIES = 6
 COPIES_READY, OPEN, USED, USED_AT, COMPLETE = 0, 1, 2, 3, 4
+
+# The line of the registers of `wgmma`, and its columns: whether compiled code may issue it; addresses of the tables of
+# `ProductRegisters`, and the number of rows of the first one.
+PRODUCTS = 5
+PRODUCTS_READY, STANDINGS, STANDING_ROWS, WARPS = 0, 1, 2, 3
 
 # Columns of the allocation table, ascending by base: those of DATA, WRITTEN, BASE and BYTES (0 when freed).
 ALLOCATION_COLUMNS = 4

@@ -70,12 +70,16 @@ class Bytecode:
 
 @dataclass(frozen=True)
 class Row:
-    """One step before it is written: operation, sources as (slot, mask), results as (slot, mask, sign, wide)."""
+    """One step before it is written: operation, sources as (slot, mask), results as (slot, mask, sign, wide).
+
+    `rows` are those of the sources that `wgmma` has in registers.
+    """
 
     op: int
     sources: Sequence[tuple[int, int]] = ()
     results: Sequence[tuple[int, int, int, int]] = ()
     constants: Sequence[int] = ()
+    rows: Sequence[int] = ()
 
 
 @lru_cache(maxsize=32)
@@ -109,7 +113,8 @@ class _Lowering:
         line[op.GUARD] = step.guard if step.guard != NO_GUARD else -1
         line[op.NEGATED] = step.guard_negated
         line[op.SOURCE], line[op.SOURCES] = len(self._operands), len(row.sources)
-        self._operands += [(slot, mask, 0, 0) for slot, mask in row.sources]
+        rows = row.rows or (0,) * len(row.sources)
+        self._operands += [(*source, number, 0) for source, number in zip(row.sources, rows, strict=True)]
         line[op.RESULT], line[op.RESULTS] = len(self._operands), len(row.results)
         self._operands += row.results
         line[op.TARGET] = step.target
@@ -139,8 +144,8 @@ class _Lowering:
                 return self._copy(step, pc)
             case Kind.COPY_GROUP:
                 return _group(step)
-            case Kind.MATRIX_LOAD | Kind.MATRIX_STORE | Kind.MATRIX_TRANSPOSE | Kind.MMA:
-                return self._matrix(step)
+            case Kind.MATRIX_LOAD | Kind.MATRIX_STORE | Kind.MATRIX_TRANSPOSE | Kind.MMA | Kind.WGMMA:
+                return self._matrix(step, pc)
             case Kind.BARRIER if self._plain_barriers:
                 assert step.barrier is not None
                 return Row(op.BARRIER, constants=(self._program.constants.get(step.barrier.count, 0),))
@@ -167,12 +172,17 @@ class _Lowering:
         sources = [(slot, self._mask(slot, 0)) for slot in (target.slot, source.slot)]
         return Row(op.COPY, sources, constants=(*load, *store))
 
-    def _matrix(self, step: Step) -> Row | None:
+    def _matrix(self, step: Step, pc: int) -> Row | None:
         form = lower_matrix(step, self._arch)
         if form is None:
             return None
         sources = list(zip(form.sources, form.masks, strict=True))
-        return Row(form.operation, sources, [(slot, _EVERY_BIT, 0, 0) for slot in form.results], form.constants)
+        results = [(slot, _EVERY_BIT, 0, 0) for slot in form.results]
+        if step.product is None or step.kind is Kind.MMA:
+            return Row(form.operation, sources, results, form.constants)
+        watch = product_watch(self._program)
+        constants = (*form.constants, watch.shapes[step.product.instruction.shape], pc)
+        return Row(form.operation, sources, results, constants, [watch.rows.get(slot, 0) for slot in form.sources])
 
     def _sources(self, step: Step, narrow: Mapping[int, int] | None = None) -> list[tuple[int, int]]:
         cuts = step.narrow or (0,) * len(step.sources)

@@ -40,7 +40,7 @@ def lower_matrix(step: Step, arch: str) -> MatrixRow | None:
         case Kind.MATRIX_TRANSPOSE:
             sources, masks = step.sources[:1], (_WORD,)
             return MatrixRow(layout.MATRIX_TRANSPOSE, sources, masks, step.destinations, _constants(transpose_record()))
-        case Kind.MMA:
+        case Kind.MMA | Kind.WGMMA:
             assert step.product is not None
             return _product(step, step.product, arch)
     return None
@@ -77,6 +77,8 @@ def _product(step: Step, product: Product, arch: str) -> MatrixRow | None:
     sources = step.sources[:-1]
     masks += [1] * (len(sources) - len(masks))  # scale-d
     operation = layout.DOUBLE_PRODUCT if record[UNIT] == DOUBLE else layout.PRODUCT
+    if step.kind is Kind.WGMMA:
+        operation = layout.WARPGROUP_PRODUCT
     return MatrixRow(operation, sources, tuple(masks), product.d.slots, _constants(record))
 
 

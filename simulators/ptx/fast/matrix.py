@@ -2,61 +2,73 @@
 
 from typing import Any
 
+import numba
 import numpy as np
 
-from tileproof.simulators.ptx.fast.parts import inlined, part
-from tileproof.simulators.ptx.fast import layout, matrix_product, matrix_transfer
-from tileproof.simulators.ptx.fast.layout import BASE, BYTES, DATA, K0, RESULT, SHARED, SOURCE, STARTS, WRITTEN
+from tileproof.simulators.ptx.fast import layout, matrix_product, matrix_transfer, warpgroups
+from tileproof.simulators.ptx.fast.layout import (
+    BASE,
+    BYTES,
+    DATA,
+    K0,
+    LIFE,
+    PRODUCTS,
+    PRODUCTS_READY,
+    RESULT,
+    SHARED,
+    SOURCE,
+    STANDING_ROWS,
+    STANDINGS,
+    STARTS,
+    WARPS,
+    WRITTEN,
+)
 from tileproof.simulators.ptx.fast.matrix_layout import DEPTH, IN_MEMORY, LANES, TRANSFER_ROWS, A, B
 from tileproof.simulators.ptx.fast.matrix_operand import chunks
-from tileproof.simulators.ptx.fast.pointers import longs_at, offsets_at
+from tileproof.simulators.ptx.fast.parts import inlined
+from tileproof.simulators.ptx.fast.pointers import bytes_at, longs_at, offsets_at
+from tileproof.simulators.ptx.fast.stamp import MATRIX_SOURCES as _STAMP
 
 #: A step's constants: address and length of its form's array; where shared memory starts in the generic address space
 #: or 0; what is added to the address.
 RECORD, RECORD_WORDS, WINDOW, OFFSET = K0, K0 + 1, K0 + 2, K0 + 3
+#: Of `wgmma`: the number of its shape, and the step.
+SHAPE, STEP = K0 + 2, K0 + 3
 
 DONE, BACK = 0, 1
 _WARP, _ROW_BYTES = 32, 16
 
 
-@part
-def matrix(row: Any, operands: Any, values: Any, runs: Any, spaces: Any, counters: Any) -> int:
-    """One step of a matrix instruction; whether it is done or handed back with nothing changed.
-
-    Args:
-        row: the step's line of the bytecode.
-        operands: operands of the program.
-        values: the register file, [slots, lanes].
-        runs: lane ranges that execute, whole warps or warpgroups.
-        spaces: memories, see `layout`.
-        counters: see `layout`.
-    """
-    operation = row[layout.OP]
-    record = offsets_at(row[RECORD], row[RECORD_WORDS])
-    sources, results = operands[row[SOURCE] :], operands[row[RESULT] :]
-    if operation == layout.MATRIX_TRANSPOSE:
-        matrix_transfer.transpose(record, sources, results, values, runs)
-        return DONE
-    if operation == layout.DOUBLE_PRODUCT:
-        matrix_product.multiply_doubles(record, sources, results, values, runs)
-        return DONE
-    memory = _memory(spaces, values.shape[1])
-    if operation == layout.PRODUCT:
-        return _product(record, sources, results, values, runs, memory, counters)
-    return _transfer(row, record, sources, results, values, runs, memory, counters)
-
-
 @inlined
 def _memory(spaces: Any, lanes: Any) -> Any:
-    """Shared memory as words of 8 bytes."""
+    """Shared memory: 8-byte words, their definedness, states of mbarriers, lowest address, bytes, blocks' offsets."""
     line = spaces[SHARED]
     size = (line[BYTES] + 15) // 16 * 2 * lanes  # at least: every block has a lane
-    written = longs_at(line[WRITTEN], size if line[WRITTEN] else 0)
-    return longs_at(line[DATA], size), written, line[BASE], line[BYTES], offsets_at(line[STARTS], lanes)
+    written, life = (
+        longs_at(line[WRITTEN], size if line[WRITTEN] else 0),
+        bytes_at(line[LIFE], size if line[LIFE] else 0),
+    )
+    return longs_at(line[DATA], size), written, life, line[BASE], line[BYTES], offsets_at(line[STARTS], lanes)
 
 
 @inlined
-def _product(record: Any, sources: Any, results: Any, values: Any, runs: Any, memory: Any, counters: Any) -> int:
+def _warpgroup_product(
+    row: Any,
+    record: Any,
+    sources: Any,
+    results: Any,
+    values: Any,
+    runs: Any,
+    memory: Any,
+    products: Any,
+    counters: Any,
+) -> int:
+    if products[PRODUCTS_READY] == 0 or not warpgroups.whole(runs):
+        return BACK
+    warps = values.shape[1] // _WARP
+    tables = (products[STANDINGS], products[STANDING_ROWS], products[WARPS], warps)
+    if not warpgroups.may_issue(record, sources, row[SHAPE], runs, tables):
+        return BACK
     count = 0
     for operand in (A, B):
         if record[record[operand] + IN_MEMORY]:
@@ -66,6 +78,7 @@ def _product(record: Any, sources: Any, results: Any, values: Any, runs: Any, me
     if not matrix_product.check(record, sources, values, runs, memory, places):
         return BACK
     matrix_product.multiply(record, sources, results, values, runs, memory, places)
+    warpgroups.issue(record, sources, row[SHAPE], row[STEP], runs, tables)
     counters[layout.SHARED_READ] += groups * count * _ROW_BYTES
     return DONE
 
@@ -97,3 +110,43 @@ def _lanes(runs: Any) -> Any:
     for run in range(len(runs)):
         total += runs[run, 1] - runs[run, 0]
     return total
+
+
+def _made(stamp: int) -> Any:
+    """The entry; `stamp` is part of what numba's cache knows it by. It is compiled apart from the loop, once for all."""
+
+    @numba.njit(cache=True, nogil=True, error_model="numpy")
+    def matrix(row: Any, operands: Any, values: Any, runs: Any, spaces: Any, counters: Any) -> int:
+        """One step of a matrix instruction; whether it is done or handed back with nothing changed.
+
+        Args:
+            row: the step's line of the bytecode.
+            operands: operands of the program.
+            values: the register file, [slots, lanes].
+            runs: lane ranges that execute, whole warps or warpgroups.
+            spaces: memories, see `layout`.
+            counters: see `layout`.
+        """
+        if stamp == 0:
+            return BACK
+        operation = row[layout.OP]
+        record = offsets_at(row[RECORD], row[RECORD_WORDS])
+        sources, results = operands[row[SOURCE] :], operands[row[RESULT] :]
+        if operation == layout.MATRIX_TRANSPOSE:
+            matrix_transfer.transpose(record, sources, results, values, runs)
+            return DONE
+        if operation == layout.DOUBLE_PRODUCT:
+            matrix_product.multiply_doubles(record, sources, results, values, runs)
+            return DONE
+        memory = _memory(spaces, values.shape[1])
+        if operation == layout.PRODUCT:
+            matrix_product.multiply(record, sources, results, values, runs, memory, np.empty((0, 0), np.int64))
+            return DONE
+        if operation == layout.WARPGROUP_PRODUCT:
+            return _warpgroup_product(row, record, sources, results, values, runs, memory, spaces[PRODUCTS], counters)
+        return _transfer(row, record, sources, results, values, runs, memory, counters)
+
+    return matrix
+
+
+matrix = _made(_STAMP)

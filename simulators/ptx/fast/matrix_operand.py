@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from tileproof.simulators.ptx.fast.parts import inlined
 from tileproof.oracle.units.unit_kernels import split_ieee
 from tileproof.simulators.ptx.fast.matrix_layout import (
     CODE_MASK,
@@ -22,6 +21,7 @@ from tileproof.simulators.ptx.fast.matrix_layout import (
     TABLE,
     TILE_ROWS,
 )
+from tileproof.simulators.ptx.fast.parts import inlined
 
 _LINE_BYTES, _CHUNK_BYTES = 128, 16
 #: Codes of a table.

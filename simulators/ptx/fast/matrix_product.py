@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tileproof.simulators.ptx.fast.parts import inlined, part
 from tileproof.oracle.units.fma_chain_array import fused_multiply_add
 from tileproof.oracle.units.unit_kernels import fused_tile, no_terms, padded, sum_work
 from tileproof.simulators.ptx.fast.matrix_layout import (
@@ -37,9 +36,13 @@ from tileproof.simulators.ptx.fast.matrix_operand import (
     register_terms,
     write_codes,
 )
+from tileproof.simulators.ptx.fast.parts import inlined, part
+from tileproof.simulators.ptx.machine.asynchronous.barriers import Life
 
 _RESERVED = 0x3FF1_C000_C000_C000
 _ALL_DEFINED = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+#: The state of a word in which an mbarrier stands.
+_LIVE = np.uint8(Life.LIVE)
 _NAN_64 = 0x7FFF_FFFF_FFFF_FFFF
 
 
@@ -91,7 +94,7 @@ def _uniform(values: Any, slot: Any, first: Any, lanes: Any) -> bool:
 def _check_chunks(
     record: Any, at: Any, descriptor: Any, count: Any, lane: Any, memory: Any, places: Any, filled: Any
 ) -> bool:
-    _, written, base, nbytes, starts = memory
+    _, written, life, base, nbytes, starts = memory
     if descriptor & _RESERVED or ((descriptor >> 62) & 3 == 0 and (descriptor >> 49) & 7 != 0):
         return False
     for chunk in range(count):
@@ -100,6 +103,8 @@ def _check_chunks(
             return False
         place = (offset + starts[lane]) >> 3
         if len(written) and (written[place] != _ALL_DEFINED or written[place + 1] != _ALL_DEFINED):
+            return False
+        if len(life) and (life[place] == _LIVE or life[place + 1] == _LIVE):
             return False
         places[filled + chunk] = place
     return True

@@ -4,10 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from tileproof.simulators.ptx.fast.parts import part
 from tileproof.simulators.ptx.fast.matrix_layout import TRANSFER_MAP, TRANSFER_REGISTERS, TRANSFER_ROWS
+from tileproof.simulators.ptx.fast.parts import part
+from tileproof.simulators.ptx.machine.asynchronous.barriers import Life
 
 _WARP, _ROW_BYTES, _REGISTER_BYTES = 32, 16, 4
+#: The state of a word in which an mbarrier stands.
+_LIVE = np.uint8(Life.LIVE)
 _WINDOW_BYTES = np.uint64(1 << 32)
 _ALL_DEFINED = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
@@ -23,14 +26,14 @@ def locate(
         sources: operands of the step, slots in their first column: the first is the address.
         values: the register file.
         runs: lanes that execute, whole warps.
-        memory: shared memory: words of 8 bytes, their definedness (empty if all are defined), lowest address, bytes
-            of a block, offset of each lane's block.
+        memory: shared memory: words of 8 bytes, their definedness (empty if all are defined), states of mbarriers
+            (empty if there are none), lowest address, bytes of a block, offset of each lane's block.
         window: where shared memory starts in the generic address space, or 0 for shared addresses.
         offset: added to every address.
         reads: whether rows must be defined.
         places: int64 [rows of all warps], filled with the places of rows as numbers of 8-byte words.
     """
-    _, written, base, nbytes, starts = memory
+    _, written, life, base, nbytes, starts = memory
     slot, filled = sources[0, 0], 0
     for run in range(len(runs)):
         for first in range(runs[run, 0], runs[run, 1], _WARP):
@@ -44,6 +47,8 @@ def locate(
                     return False
                 place = (relative + starts[lane]) >> 3
                 if reads and len(written) and (written[place] != _ALL_DEFINED or written[place + 1] != _ALL_DEFINED):
+                    return False
+                if len(life) and (life[place] == _LIVE or life[place + 1] == _LIVE):
                     return False
                 places[filled] = place
                 filled += 1

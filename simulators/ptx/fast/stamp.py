@@ -20,5 +20,8 @@ def _number(paths: list[Path]) -> int:
 
 #: Compiled code of other rooms that the loop calls.
 _CALLED = [Path(module.__file__ or "") for module in (unit_kernels, fma_chain_array)]
+#: What the matrix instructions use of the room.
+_BASE = [_HERE / f"{name}.py" for name in ("layout", "parts", "pointers", "warpgroups")]
 
 SOURCES = _number([*_HERE.glob("*.py"), *_CALLED])
+MATRIX_SOURCES = _number([*_HERE.glob("matrix*.py"), *_BASE, *_CALLED])

@@ -61,8 +61,12 @@ class FastTurns:
         if self._has_objects:
             self._spaces[layout.SHARED, layout.LIFE] = wave.asynchronous.barriers.life.ctypes.data
 
+        products, ready = wave.products, not getattr(wave.order, "enabled", True)
+        tables = (products.registers.ctypes.data, products.registers.shape[1], products.warps.ctypes.data)
+        whole = wave.geometry.lanes_per_block % 128 == 0
+        self._spaces[layout.PRODUCTS, : 1 + len(tables)] = (ready and whole, *tables)
         self._spaces[layout.COPIES] = 0
-        if isinstance(wave.schedule, Friendly):
+        if ready and isinstance(wave.schedule, Friendly):
             groups = wave.asynchronous.small
             arrays = (groups.open, groups.used, groups.used_at, groups.complete)
             self._spaces[layout.COPIES, : 1 + len(arrays)] = (1, *(array.ctypes.data for array in arrays))

@@ -24,6 +24,7 @@ from tileproof.simulators.ptx.matrix_form import RegisterMatrix
 from tileproof.simulators.ptx.program import Kind, Program, Step
 
 Rows = npt.NDArray[np.int64]
+Table = npt.NDArray[np.int64]
 Report = Callable[[FindingKind, str, Step, Lanes], None]
 
 #: How a register stands towards the next `wgmma`: accessed since the last fence, or not. From 1 on it was last an
@@ -68,6 +69,8 @@ class ProductRegisters:
     Attributes:
         committed: for every warp the number of its committed groups.
         watched: steps, but for `wgmma` itself, that read or write such registers.
+        registers: what is known of each register in each warp, for compiled code.
+        warps: what is known of each warp, for compiled code.
 
     Args:
         program: the kernel.
@@ -80,13 +83,15 @@ class ProductRegisters:
         self._report = report
         watch = product_watch(program)
         self._row, self._shapes, self.watched = watch.rows, watch.shapes, watch.steps
-        self._standing = np.full((len(watch.rows), warps), _TOUCHED, np.int64)
-        # For each use the group of the last wgmma that uses the register so, and where it stands in the program.
-        self._group = np.full((2, len(watch.rows), warps), _NEVER, np.int64)
-        self._user = np.zeros((2, len(watch.rows), warps), np.int64)
-        self._complete = np.zeros(warps, np.int64)
-        self._uncommitted = np.full(warps, _NEVER, np.int64)
-        self.committed: Lanes = np.zeros(warps, np.int64)
+        # One row a register, one column a warp: its standing; for each use the group of the last wgmma that uses it so;
+        # and where that one stands in the program.
+        self.registers: Table = np.full((5, len(watch.rows), warps), _NEVER, np.int64)
+        self._standing, self._group, self._user = self.registers[0], self.registers[1:3], self.registers[3:]
+        self._standing[:] = _TOUCHED
+        # For each warp how many groups it knows complete and has committed, and a wgmma that no commit has followed.
+        self.warps: Table = np.zeros((3, warps), np.int64)
+        self._complete, self.committed, self._uncommitted = self.warps
+        self._uncommitted[:] = _NEVER
 
     def touch(self, step: Step, lanes: Lanes) -> None:
         """Lanes execute a step that is `watched`: it reads or writes registers of a `wgmma`."""
