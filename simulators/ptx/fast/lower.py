@@ -32,6 +32,7 @@ _EVERY_BIT = (1 << 64) - 1
 _SPACES = {
     StateSpace.GLOBAL: op.GLOBAL,
     StateSpace.SHARED: op.SHARED,
+    StateSpace.CLUSTER: op.SHARED,  # the same where clusters are single blocks; else all of it is handed back
     StateSpace.LOCAL: op.LOCAL,
     StateSpace.CONST: op.CONST,
     StateSpace.PARAM: op.PARAM,

@@ -109,7 +109,7 @@ def _signed_plain(number: int) -> Lower:
 
 
 def _lop3(opcode: Opcode, constants: tuple[int, ...]) -> Form | None:
-    table = constants[3]
+    table = constants[3] if not opcode.flags else -1
     if table < 0:
         return None
     bits = tuple((1 << 64) - 1 if table >> index & 1 else 0 for index in range(8))

@@ -40,6 +40,7 @@ class FastTurns:
         self._frame = np.zeros(layout.FRAME, np.int64)
         self._counters = np.zeros(layout.COUNTERS, np.int64)
         self._spaces = np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64)
+        self._ordered = True
         self._make_room(0)
 
     def _make_room(self, lanes: int) -> None:
@@ -58,6 +59,9 @@ class FastTurns:
             window = wave.spaces[space]
             # The shared memory of a cluster of several blocks is the reference engine's: its line says 0 bytes.
             self._spaces[index] = (*window.line(), 0) if isinstance(window, Window) else 0
+        self._ordered = order_is_on(wave)
+        if self._ordered:  # accesses whose order is checked are the reference engine's
+            self._spaces[layout.SHARED] = 0
         if self._has_objects:
             self._spaces[layout.SHARED, layout.LIFE] = wave.asynchronous.barriers.life.ctypes.data
 
@@ -89,7 +93,8 @@ class FastTurns:
         registers, frame, counters = wave.registers, self._frame, self._counters
         memory = wave.spaces[StateSpace.GLOBAL]
         assert isinstance(memory, GlobalMemory)
-        frame[: layout.TOGETHER + 1] = (pc, stop, most, 0, count, registers.present, count == registers.present)
+        together = count == registers.present and not self._ordered
+        frame[: layout.TOGETHER + 1] = (pc, stop, most, 0, count, registers.present, together)
         pc = self._run(
             self._bytecode.code,
             self._bytecode.constants,
@@ -120,6 +125,11 @@ class FastTurns:
         counters.shared_bytes_read += int(ours[layout.SHARED_READ])
         counters.shared_bytes_written += int(ours[layout.SHARED_WRITTEN])
         ours[:] = 0
+
+
+def order_is_on(wave: Wave) -> bool:
+    """Whether accesses are checked against earlier ones."""
+    return getattr(wave.order, "enabled", True)
 
 
 def runs_of(selection: Selection) -> Lanes:

@@ -206,7 +206,8 @@ def _exit(wave: Wave, leaving: Selection) -> None:
     lanes: Lanes = wave.ids(leaving)
     wave.changes += 1
     wave.exit(lanes)
-    endings.leave(wave, lanes)
+    if wave.program.has_asynchronous:
+        endings.leave(wave, lanes)
     if wave.program.has_warpgroups:
         wave.products.leave(lanes)
     if wave.registers.present == 0:
