@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from fast_step import NEVER, TABLE, Bits, is_hot, program_of, run_loop
+
 from tileproof.conformance.operands import crossed, operands, read_types
 from tileproof.simulators.ptx.alu.forms import Form, accepted_forms
 from tileproof.simulators.ptx.alu.operation import arithmetic_mnemonics
@@ -105,7 +106,9 @@ def test_the_instructions_of_common_kernels_are_hot() -> None:
     assert {"cvt.s64.s32", "cvt.rn.f32.s32", "cvt.rzi.s32.f32", "cvt.f32.f16", "cvt.f32.bf16"} <= conversions
 
 
-@pytest.mark.parametrize("opcode", ["add.s32", "mul.wide.s32", "shr.s32", "setp.lt.s32", "cvt.s64.s32", "min.s32", "bfe.s32"])
+@pytest.mark.parametrize(
+    "opcode", ["add.s32", "mul.wide.s32", "shr.s32", "setp.lt.s32", "cvt.s64.s32", "min.s32", "bfe.s32"]
+)
 def test_upper_bits_of_a_wider_register_do_not_count_and_signed_results_fill_it(opcode: str) -> None:
     mnemonic = opcode.partition(".")[0]
     (form,) = [form for form in accepted_forms(mnemonic) if form.opcode == opcode]

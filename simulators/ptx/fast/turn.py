@@ -65,7 +65,7 @@ class FastTurns:
         if self._has_objects:
             self._spaces[layout.SHARED, layout.LIFE] = wave.asynchronous.barriers.life.ctypes.data
 
-        products, ready = wave.products, not getattr(wave.order, "enabled", True)
+        products, ready = wave.products, not self._ordered
         tables = (products.registers.ctypes.data, products.registers.shape[1], products.warps.ctypes.data)
         whole = wave.geometry.lanes_per_block % 128 == 0
         self._spaces[layout.PRODUCTS, : 1 + len(tables)] = (ready and whole, *tables)
