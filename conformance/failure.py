@@ -36,6 +36,7 @@ _CAUSE_ORDER = (
     FindingKind.SCOPE,
     FindingKind.RACE,
     FindingKind.UNINITIALISED,
+    FindingKind.APPROXIMATE,
     FindingKind.LEAK,
     FindingKind.CANARY,
     FindingKind.INPUT_CHANGED,

@@ -23,6 +23,7 @@ class FindingKind(StrEnum):
     ASYNC = "async"
     LEAK = "leak"
     TRAP = "trap"
+    APPROXIMATE = "approximate"
 
     MISMATCH = "mismatch"
     UNWRITTEN = "unwritten"

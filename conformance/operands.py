@@ -21,14 +21,17 @@ Bits = NDArray[np.uint64]
 RAW, RELATED = 100_000, 30_000
 #: Most elements of crossed boundary values.
 CROSSED = 40_000
+_TABLE = 3  # position of the immediate operand of lop3
+_ONE_BIT = ("pred", "carry")
 _EXHAUSTIVE = np.arange(1 << 16, dtype=np.uint64)
 _PATTERN = 0x5555555555555555
 
 
 def read_types(form: Form) -> tuple[Scalar, ...]:
-    """How the operands of a form are read: packed floats where PTX declares untyped bits."""
+    """How the operands in registers of a form are read: packed floats where PTX declares untyped bits."""
     packed = SCALARS[form.types[-1]]
-    declared = (SCALARS[name] for name in form.operation.sources)
+    names = [n for k, n in enumerate(form.operation.sources) if form.mnemonic != "lop3" or k != _TABLE]
+    declared = (SCALARS[name] for name in names)
     return tuple(packed if packed.lanes > 1 and scalar.name == packed.operand else scalar for scalar in declared)
 
 
@@ -40,7 +43,7 @@ def probe_of(form: Form, entry: str, table: int | None = None) -> Probe:
     operation = form.operation
     single = form.mnemonic == "setp" and form.types[0] in ("f16", "bf16")
     destinations = operation.destinations[:1] if single else operation.destinations
-    sources = operation.sources if table is None else operation.sources[:-1]
+    sources = operation.sources if table is None else (*operation.sources[:_TABLE], *operation.sources[_TABLE + 1 :])
     return Probe(entry, form.opcode, destinations, sources, table)
 
 
@@ -48,7 +51,7 @@ def operands(form: Form, seed: int) -> tuple[Bits, ...]:
     """All elements for one form, one array an operand; every value of a lone operand of up to 16 bits."""
     types = read_types(form)
     if len(types) == 1 and types[0].bits <= 16:
-        return (_EXHAUSTIVE & np.uint64(1) if types[0].name == "pred" else _EXHAUSTIVE,)
+        return (_EXHAUSTIVE & np.uint64(1) if types[0].name in _ONE_BIT else _EXHAUSTIVE,)
     rng = np.random.default_rng(seed)
     parts = [crossed(types), [_raw(scalar, RAW, rng) for scalar in types], _related(types, rng)]
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -56,7 +59,7 @@ def operands(form: Form, seed: int) -> tuple[Bits, ...]:
 
 def crossed(types: Sequence[Scalar]) -> list[Bits]:
     """Boundary values of each operand with those of all others, the most telling ones if that would be too many."""
-    wide = sum(scalar.name != "pred" for scalar in types)
+    wide = sum(scalar.name not in _ONE_BIT for scalar in types)
     each = int(CROSSED ** (1 / max(wide, 1)))
     grids = np.meshgrid(*(boundary(scalar)[:each] for scalar in types), indexing="ij")
     return [grid.ravel() for grid in grids]
@@ -64,7 +67,7 @@ def crossed(types: Sequence[Scalar]) -> list[Bits]:
 
 def boundary(scalar: Scalar) -> Bits:
     """Values at which something changes, the most telling first."""
-    if scalar.name == "pred":
+    if scalar.name in _ONE_BIT:
         return np.array([0, 1], np.uint64)
     if scalar.lanes > 1:
         lane = boundary(scalar.lane)
@@ -120,14 +123,14 @@ _FAR = (30, 31, 32, 62, 63, 64, 126, 127, 128, -126, -127, -133, -134, -149, -15
 
 def _raw(scalar: Scalar, count: int, rng: np.random.Generator) -> Bits:
     bits = rng.integers(0, 1 << 64, count, np.uint64, endpoint=False)
-    return bits & np.uint64(1 if scalar.name == "pred" else (1 << max(scalar.bits, 16)) - 1)
+    return bits & np.uint64(1 if scalar.name in _ONE_BIT else (1 << max(scalar.bits, 16)) - 1)
 
 
 def _related(types: Sequence[Scalar], rng: np.random.Generator) -> list[Bits]:
     """Floats of near exponents and of products that the addend cancels; integers of random length."""
     drawn = [_short(scalar, rng) if not scalar.is_float else _near(scalar, rng) for scalar in types]
     for first, second in pairwise(range(len(types))):
-        if types[first].name == types[second].name and types[first].name != "pred":
+        if types[first].name == types[second].name and types[first].name not in _ONE_BIT:
             same = rng.random(RELATED) < 0.25
             step = rng.integers(0, 3, RELATED).astype(np.uint64)
             sign = np.uint64(0 if rng.random() < 0.1 else 1 << (types[first].bits - 1))

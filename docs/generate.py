@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tileproof.oracle.formats import nan_table
-from tileproof.simulators.ptx import support, support_matrix
+from tileproof.simulators.ptx import support, support_matrix, support_tensor
 from tileproof.simulators.ptx.machine import matrix
 
 HERE = Path(__file__).parent
@@ -24,6 +24,9 @@ hardware* (a recording of ours says so), or
 Rules inside that the PTX ISA leaves open, as implemented:
 
 {support.assumption_list()}
+Forms that not every target has (PTX for another target is refused), beside min and max of three f32:
+
+{support.later_list()}
 ## Memory, control and warp collectives
 
 {support.other_instructions()}
@@ -50,13 +53,56 @@ accumulators and A not touched from issue until the `wgmma.wait_group` that cove
 uncommitted at the end. A `mov` between registers is a renaming and no access. One warp's wait counts for its whole
 warpgroup's reads of shared memory.
 
+## mbarriers and asynchronous copies
+
+`mbarrier`: `init`, `inval`, `arrive` and `arrive_drop` (count, `.noComplete`, `.expect_tx`), `expect_tx`,
+`complete_tx`, `test_wait` and `try_wait` by state or parity, `pending_count`; arrivals and transactions also on objects
+of the cluster's other blocks. `cp.async` of 4, 8 and 16 bytes with source size or ignore predicate, its groups,
+`cp.async.mbarrier.arrive`; `st.async`, `red.async`; `cp.async.bulk` (to shared memory with an mbarrier, multicast, to
+global memory with bulk groups, byte masks), `cp.reduce.async.bulk`; prefetches, which change nothing. Refused:
+`.layout::v1` and its reports, `.multicast::cluster::32b`, `.ignore_oob`.
+
+A copy lands at issue under `friendly`; under `adversarial` at a drawn moment, mostly the last legal one, and its bytes
+are undefined until then; a copy of a bulk group reads its source and writes its target at two moments. `try_wait` may
+be false a few times although the phase is complete.
+
+Checked: counts and transactions in their ranges; objects used before `init` or after `inval`, initialised twice, or
+touched by anything but mbarrier operations; arrivals beyond what a phase waits for, or in a phase before any wait saw
+the last one complete; states of other phases and objects; a phase that completes while a copy issued in it is in
+flight; an mbarrier in another block than the bytes; alignment, size and bounds of copies; undefined bytes carried
+along; exits without a wait for copies into shared memory (for bulk stores a note). Threads that only poll mbarriers
+that nobody is left to complete are a deadlock, with object, phase, missing arrivals and bytes, and the lines of the
+waits; a count in the wait loop does not hide it as long as it decides nothing there.
+
+## Tensor copies
+
+`cp.async.bulk.tensor` of rank 1 to 5 in tile mode: loads with an mbarrier, multicasts, stores and reductions with a
+bulk group; `prefetch` forms change nothing. Refused by name: im2col, gather4 and scatter4, `.cta_group`, copies of
+interleaved tensors. `Device.tensor_map` takes and refuses what the driver's encoder does on sm_90 (60,000 requests near
+every limit on an H200, none answered differently); `simulators/ptx/tensor_map.py` lists what differs from the driver's
+manual. The map may lie in parameters, constants or global memory; there `fence.proxy.tensormap` is not checked, with a
+note.
+
+As measured on an H200 (3,000 copies, every byte alike; docs/evidence):
+
+* A load fills outside the tensor on either side, element by element, and counts the whole box at its barrier. A store
+  drops what is outside, but in chunks of 16 bytes: where a row of the tensor ends inside a chunk, the rest of the chunk
+  overwrites what follows (a note; a finding beyond the allocation).
+* An element stride walks every n-th index of its dimension; that of dimension 0 is ignored.
+* A row narrower than its swizzle span keeps the span's pitch, and the rest of the span is not written.
+* The NaN fill is 0x7FF7 in every 16 bits. Loads of `tfloat32` round to nearest even, and make every NaN 0x7FFFE000;
+  other loads and all stores change no bit.
+* Findings where the GPU stops: an innermost coordinate that is no multiple of 16 bytes and a shared address that is no
+  multiple of 128 (`misaligned`); a store or reduction that starts at a negative coordinate (`out-of-bounds`); a map of
+  another rank, bytes that are no map, a reduction that its type lacks (`async`).
+
+{support_tensor.reduction_table()}
 ## What is checked
 
 Bounds, alignment and lifetime of every access; bits that nothing wrote, carried through arithmetic, memory and
 shuffles until they decide an address, a branch or an output; order of shared-memory accesses by barriers;
-threads that a collective waits for in vain; deadlock. Not yet: order in global memory and through fences,
-asynchronous copies and mbarriers, clusters, approximate
-functions. They are refused, or, for fences and the order of global memory, accepted without a check.
+threads that a collective waits for in vain; deadlock. Not yet: order in global memory and through fences, clusters,
+approximate functions. They are refused, or, for fences and the order of global memory, accepted without a check.
 """
 
 

@@ -175,6 +175,10 @@ class Device(Protocol):
     def load(self, module: CompiledModule) -> Mapping[str, Function]:
         """The module's kernels by name."""
 
+
+class EncodesTensorMaps(Device, Protocol):
+    """A device that makes tensor maps, which kernels with tensor copies take by value."""
+
     def tensor_map(self, buffer: Addressed, **arguments: Unpack[TensorMapArguments]) -> np.void:
         """A tensor map of this device: 128 bytes that a kernel takes by value, as `cuTensorMapEncodeTiled` makes them.
 

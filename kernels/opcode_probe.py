@@ -36,8 +36,9 @@ class Probe:
         opcode: as PTX writes it, without operands.
         destinations: PTX types of the results, one or two.
         sources: PTX types of the operands in registers, at most four; scalar types with their width ("s8", "b32"), and
-            "pred", which is a 16-bit 0 or 1 in memory.
-        immediate: a last operand that must be one (the table of lop3).
+            "pred", which is a 16-bit 0 or 1 in memory. "carry" is one too; the instruction takes it from, or leaves it
+            in, the carry flag.
+        immediate: a fourth operand that must be one (the table of lop3).
     """
 
     entry: str
@@ -83,13 +84,21 @@ def _assembly(probe: Probe) -> str:
     """The instruction, between those that make its operands from the stored numbers and numbers of its results."""
     before, after, targets, sources = list[str](), list[str](), list[str](), list[str]()
     for k, type_ in enumerate(probe.destinations):
+        place = f"%{k}"
         if type_ == "pred":
             before.append(f".reg .pred q{k};")
             after.append(f"selp.b16 %{k}, 1, 0, q{k};")
+            place = f"q{k}"
         elif _needs_byte(probe, type_):
             before.append(f".reg .b8 q{k};")
-            after.append(f"cvt.{type_[0]}16.{type_} %{k}, q{k};")
-        targets.append(f"q{k}" if len(after) > k else f"%{k}")
+            kind = type_[0].replace("b", "u")
+            after.append(f"cvt.{kind}16.{kind}8 %{k}, q{k};")
+            place = f"q{k}"
+        elif type_ == "carry":
+            before.append(f".reg .u32 q{k};")
+            after.insert(0, f"addc.u32 q{k}, 0, 0; cvt.u16.u32 %{k}, q{k};")
+            continue
+        targets.append(place)
     for k, type_ in enumerate(probe.sources):
         place = f"%{k + len(probe.destinations)}"
         if type_ == "pred":
@@ -98,13 +107,16 @@ def _assembly(probe: Probe) -> str:
         elif _needs_byte(probe, type_):
             before.append(f".reg .b8 p{k}; cvt.u8.u16 p{k}, {place};")
             place = f"p{k}"
+        elif type_ == "carry":
+            before.append(f".reg .u32 p{k}; cvt.u32.u16 p{k}, {place}; add.cc.u32 p{k}, p{k}, 0xffffffff;")
+            continue
         sources.append(place)
     if probe.immediate is not None:
-        sources.append(str(probe.immediate))
+        sources.insert(3, str(probe.immediate))
     instruction = f"{probe.opcode} {', '.join(['|'.join(targets), *sources])};"
     return " ".join(["{", *before, instruction, *after, "}"])
 
 
 def _needs_byte(probe: Probe, type_: str) -> bool:
-    """The assembler takes 8-bit operands in wider registers, but not beside bf16."""
-    return type_ in ("u8", "s8") and "bf16" in probe.opcode.split(".")
+    """The assembler takes 8-bit operands in wider registers, but not beside bf16, and not pairs of 4-bit floats."""
+    return type_ == "b8" or (type_ in ("u8", "s8") and "bf16" in probe.opcode.split("."))

@@ -2,7 +2,8 @@
 
 Each entry is a block of 128 threads with dynamic shared memory of MEMORY_BYTES bytes, from a multiple of 1,024 on.
 `load_Rd` poisons it, copies one box of a tensor map of rank R into it, waits on an mbarrier for `bytes` bytes, and
-hands all of it back. `store_Rd` and `OP_Rd` fill it from an array, and store the box, or reduce it, into the tensor.
+hands all of it back. `multicast_Rd` does so in two blocks of a cluster: one thread copies into those of a mask.
+`store_Rd` and `OP_Rd` fill it from an array, and store the box, or reduce it, into the tensor.
 The source is generated because the entries differ in nothing but rank and operation, which are part of the instruction.
 """
 
@@ -66,6 +67,42 @@ extern "C" __global__ void load_@RANK@d(const __grid_constant__ Map map, Corner 
 }
 """
 
+_MULTICAST = """
+extern "C" __global__ void __cluster_dims__(2, 1, 1)
+multicast_@RANK@d(const __grid_constant__ Map map, Corner corner, unsigned offset, unsigned bytes, unsigned mask,
+                  uint4* out, unsigned* done) {
+    extern __shared__ __align__(16) unsigned char raw[];
+    __shared__ alignas(8) unsigned long long barrier;
+    const unsigned start = static_cast<unsigned>(__cvta_generic_to_shared(raw)), base = aligned_base(start);
+    const unsigned bar = static_cast<unsigned>(__cvta_generic_to_shared(&barrier)), rank = blockIdx.x;
+    uint4* memory = reinterpret_cast<uint4*>(raw + (base - start));
+    for (unsigned i = threadIdx.x; i < kMemory; i += blockDim.x)
+        memory[i] = make_uint4(kPoison, kPoison, kPoison, kPoison);
+    const bool taken = mask >> rank & 1u;
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(bar) : "memory");
+        if (taken)
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
+    }
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+    if (threadIdx.x == 0 && rank == 0)
+        asm volatile("cp.async.bulk.tensor.@RANK@d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                     ".multicast::cluster [%0], [%1, {@COORDINATES@}], [%2], %@MASK@;"
+                     ::"r"(base + offset), "l"(&map), "r"(bar), @CORNER@,
+                       "h"(static_cast<unsigned short>(mask)) : "memory");
+    unsigned ready = taken ? 0 : 1;
+    for (unsigned i = 0; i < kPolls && !ready; ++i)
+        asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], 0; selp.b32 %0, 1, 0, p; }"
+                     : "=r"(ready) : "r"(bar) : "memory");
+    if (threadIdx.x == 0) done[rank] = ready;
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < kMemory; i += blockDim.x) out[rank * kMemory + i] = memory[i];
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+}
+"""
+
 _STORE = """
 extern "C" __global__ void @NAME@_@RANK@d(const __grid_constant__ Map map, Corner corner, unsigned offset,
                                         const uint4* in) {
@@ -126,6 +163,20 @@ class TensorProbe:
             self._device.free(out)
             self._device.free(done)
 
+    def multicast(
+        self, tensor_map: np.void, corner: Sequence[int], *, offset: int, expected_bytes: int, mask: int
+    ) -> tuple[Bytes, bool, Report]:
+        """`load` into the blocks of a cluster of two that `mask` names: uint8 [2 * MEMORY_BYTES], block after block."""
+        out = self._device.allocate((2 * MEMORY_BYTES,), np.dtype(np.uint8))
+        done = self._device.allocate((2,), np.dtype(np.uint32))
+        try:
+            name, numbers = f"multicast_{len(corner)}d", (np.uint32(offset), np.uint32(expected_bytes), np.uint32(mask))
+            report = self._launch(name, tensor_map, corner, *numbers, out, done, blocks=2)
+            return out.download(), bool(done.download().all()), report
+        finally:
+            self._device.free(out)
+            self._device.free(done)
+
     def store(
         self, tensor_map: np.void, corner: Sequence[int], *, offset: int, memory: Bytes, reduction: str | None = None
     ) -> Report:
@@ -137,11 +188,13 @@ class TensorProbe:
         finally:
             self._device.free(source)
 
-    def _launch(self, entry: str, tensor_map: np.void, corner: Sequence[int], *arguments: Argument) -> Report:
+    def _launch(
+        self, entry: str, tensor_map: np.void, corner: Sequence[int], *arguments: Argument, blocks: int = 1
+    ) -> Report:
         given = np.zeros(5, np.int32)
         given[: len(corner)] = corner
         return self._functions[entry].launch(
-            grid=(1, 1, 1),
+            grid=(blocks, 1, 1),
             block=(_THREADS, 1, 1),
             args=(tensor_map, np.void(given.tobytes()), *arguments),
             shared_bytes=_SHARED_BYTES,
@@ -149,20 +202,21 @@ class TensorProbe:
 
 
 def probe_source(ranks: Iterable[int] = RANKS, reductions: Sequence[str] = ()) -> str:
-    """CUDA C++ with a load, a store and the reductions of each rank."""
+    """CUDA C++ with a load, a multicast, a store and the reductions of each rank."""
     return _PRELUDE + "".join(_entries(rank, reductions) for rank in ranks)
 
 
 def _entries(rank: int, reductions: Sequence[str]) -> str:
     opcodes = {"store": f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"}
     opcodes |= {op: f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{op}.tile.bulk_group" for op in reductions}
-    texts = [_LOAD, *(_STORE.replace("@NAME@", n).replace("@OPCODE@", o) for n, o in opcodes.items())]
+    texts = [_LOAD, _MULTICAST, *(_STORE.replace("@NAME@", n).replace("@OPCODE@", o) for n, o in opcodes.items())]
     return "".join(_numbered(text, rank) for text in texts)
 
 
 def _numbered(text: str, rank: int) -> str:
     fields: dict[str, Any] = {
         "RANK": rank,
+        "MASK": 3 + rank,
         "COORDINATES": ", ".join(f"%{3 + index}" for index in range(rank)),
         "CORNER": ", ".join(f'"r"(corner.c[{index}])' for index in range(rank)),
     }

@@ -158,4 +158,27 @@ class StoreForm:
     operation: Operation | None = None
 
 
-AsyncForm = MbarrierForm | CopyForm | GroupForm | BulkForm | StoreForm
+@dataclass(frozen=True)
+class TensorForm:
+    """`cp.async.bulk.tensor` and `cp.reduce.async.bulk.tensor`.
+
+    Attributes:
+        rank: dimensions of the tensor.
+        map: where the tensor map lies.
+        coordinates: slots of the first element's coordinates, innermost first.
+        shared: the box in shared memory.
+        barrier: the mbarrier that a load tells; None for a store or reduction, which joins its thread's bulk group.
+        blocks: slot of the mask of the cluster's blocks that all get the box; NONE for one.
+        reduction: the operation's name; None for a copy.
+    """
+
+    rank: int
+    map: Place
+    coordinates: tuple[int, ...]
+    shared: Place
+    barrier: Place | None = None
+    blocks: int = NONE
+    reduction: str | None = None
+
+
+AsyncForm = MbarrierForm | CopyForm | GroupForm | BulkForm | StoreForm | TensorForm

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.machine.bracket_interval import regroup
 from tileproof.simulators.ptx.machine.memory import Allocation, GlobalMemory, Mask
 
 
@@ -35,6 +36,26 @@ class Buffer:
         """
         raw = self._live().data[: self.nbytes].copy()
         return raw.view(self.dtype).reshape(self.shape)
+
+    def bracket(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The smallest and the largest value that each element may have, in the order of float values.
+
+        The two are equal but for elements that an approximate function left undecided: any value between is right.
+
+        Raises:
+            Refusal: the buffer was freed, or its elements have another size than 1, 2, 4 or 8 bytes.
+        """
+        size = self.dtype.itemsize
+        low, high = self.download(), self.download()
+        if size not in (1, 2, 4, 8):
+            raise Refusal(f"a bracket of elements of {size} bytes", hint="view the buffer as numbers of 1, 2, 4 or 8")
+        offsets = np.arange(low.size, dtype=np.int64) * size
+        interval = self._live().bracket(offsets, size)
+        if interval is not None:
+            part = regroup(interval, 8 * size, 8 * size)
+            for array, codes in ((low, part.low), (high, part.high)):
+                array.reshape(-1).view(f"u{size}")[:] = codes.astype(f"u{size}")
+        return low, high
 
     def written(self) -> Mask:
         """For each byte, whether an upload or a kernel wrote all of its bits."""

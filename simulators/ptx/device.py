@@ -163,7 +163,13 @@ class Device:
         return self.run(prepared)
 
     def run(self, prepared: Prepared) -> Report:
-        """Run a launch now."""
+        """Run a launch now.
+
+        Raises:
+            Refusal: a graph is being captured, of which this would not be a part.
+        """
+        if self._capturing is not None:
+            raise Refusal("a graph is being captured: nothing can run", hint="replay after the capture")
         return launch(
             prepared,
             global_memory=self.memory,

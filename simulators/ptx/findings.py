@@ -29,6 +29,7 @@ class FindingKind(StrEnum):
     ASYNC = "async"
     LEAK = "leak"
     TRAP = "trap"
+    APPROXIMATE = "approximate"
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ class Counters:
         global_bytes_written: bytes stored to global memory.
         shared_bytes_read: bytes loaded from shared memory.
         shared_bytes_written: bytes stored to shared memory.
+        global_bytes_undecided: of the bytes stored to global memory, those of values that approximate functions leave
+            open: more than one result is right.
     """
 
     thread_instructions: int = 0
@@ -116,6 +119,7 @@ class Counters:
     global_bytes_written: int = 0
     shared_bytes_read: int = 0
     shared_bytes_written: int = 0
+    global_bytes_undecided: int = 0
 
 
 @dataclass

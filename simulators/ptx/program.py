@@ -60,11 +60,13 @@ class Kind(Enum):
     EXIT = "exit"
     TRAP = "trap"
     PRINT = "print"
+    DISCARD = "discard"
     FENCE = "fence"
     MBARRIER = "mbarrier"
     COPY = "copy"
     COPY_GROUP = "copy group"
     BULK = "bulk"
+    TENSOR = "tensor"
     ASYNC_STORE = "async store"
     NOTHING = "nothing"
 
@@ -284,6 +286,7 @@ class Step:
         guard_negated: execute where the predicate is false.
         target: step index of a branch.
         operation: for ARITHMETIC, and the combining step of ATOMIC.
+        shared_operation: of ATOMIC, the combining step on shared memory where it is another one.
         access: for LOAD, STORE, ATOMIC, MATRIX_LOAD, MATRIX_STORE, WGMMA: of the last three, one row of 16 bytes.
         mode: for SHUFFLE, VOTE, MATCH, REDUCE and a reducing BARRIER.
         negated: the predicate source of VOTE or BARRIER is read inverted.
@@ -300,7 +303,7 @@ class Step:
         transfer: for MATRIX_LOAD and MATRIX_STORE, who holds what.
         product: for MMA and WGMMA.
         product_order: for WGMMA_ORDER.
-        asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK and ASYNC_STORE.
+        asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK, TENSOR and ASYNC_STORE.
     """
 
     kind: Kind
@@ -312,6 +315,7 @@ class Step:
     guard_negated: bool = False
     target: int = -1
     operation: Operation | None = None
+    shared_operation: Operation | None = None
     access: Access | None = None
     mode: CollectiveMode | None = None
     negated: bool = False
@@ -334,7 +338,8 @@ class Step:
     def access_bytes(self) -> int:
         """Bytes that one lane of a LOAD, STORE or ATOMIC touches, or one row of a matrix."""
         assert self.access is not None
-        count = {Kind.LOAD: len(self.destinations), Kind.STORE: len(self.sources) - 1}.get(self.kind, 1)
+        results = len(self.destinations)
+        count = {Kind.LOAD: results, Kind.ATOMIC: results, Kind.STORE: len(self.sources) - 1}.get(self.kind, 1)
         return self.access.size * count
 
 

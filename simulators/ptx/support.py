@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tileproof.oracle.evidence import Evidence
 from tileproof.simulators.ptx.alu.forms import QUALIFIERS, Form, accepted_forms
 from tileproof.simulators.ptx.alu.operation import arithmetic_mnemonics
+from tileproof.simulators.ptx.alu.requirement import ALWAYS
 from tileproof.simulators.ptx.decoding.decode import DECODERS
 
 _STRENGTH = (Evidence.INFERRED, Evidence.MEASURED, Evidence.DOCUMENTED)
@@ -37,6 +38,17 @@ def assumption_list() -> str:
     return "".join(f"* {text}: {', '.join(names)}\n" for text, names in owners.items())
 
 
+def later_list() -> str:
+    """Forms that only some targets have."""
+    lines: dict[str, dict[str, None]] = {}
+    for mnemonic in arithmetic_mnemonics():
+        for form in accepted_forms(mnemonic):
+            if form.operation.requires != ALWAYS:
+                text = f"{mnemonic} {' from '.join(form.types)}"
+                lines.setdefault(str(form.operation.requires), {})[f"`{text}`"] = None
+    return "".join(f"* {requirement}: {', '.join(names)}\n" for requirement, names in lines.items())
+
+
 def other_instructions() -> str:
     """Mnemonics with decoders of their own: memory, control, collectives."""
     return ", ".join(f"`{mnemonic}`" for mnemonic in sorted(DECODERS)) + "\n"
@@ -48,8 +60,8 @@ def _types(forms: Sequence[Form]) -> str:
     single = [types[0] for types in distinct if len(types) == 1]
     sources: dict[str, list[str]] = {}
     for types in distinct:
-        if len(types) == 2:
-            sources.setdefault(types[0], []).append(types[1])
+        if len(types) > 1:
+            sources.setdefault(types[0], []).append(",".join(types[1:]))
     results: dict[tuple[str, ...], list[str]] = {}
     for result, taken in sources.items():
         results.setdefault(tuple(taken), []).append(result)

@@ -105,4 +105,8 @@ _DECIDES: dict[str, Callable[[Form, Sequence[Bits]], Mask]] = {
     rule.DOUBLE_NAN.text: _nan_result,
     rule.TF32_NAN.text: _everywhere,
     rule.FIELD_RANGE.text: _beyond,
+    rule.VIDEO_LANES.text: _everywhere,
+    rule.FIND_BASE.text: lambda form, values: np.greater(values[1], 31),
+    rule.XORSIGN.text: _everywhere,
+    rule.SCALE_RULE.text: _everywhere,
 }

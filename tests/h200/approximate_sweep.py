@@ -29,7 +29,8 @@ _EXACT: Mapping[str, str] = {
 }
 _POINT: Mapping[str, str] = {
     "ex2": "x == rint(x)",
-    **dict.fromkeys(("lg2", "rcp"), "fraction == 0"),
+    "rcp": "fraction == 0",
+    "lg2": "fraction == 0 && x >= 1",
     **dict.fromkeys(("sqrt", "rsqrt"), "fraction == 0 && (exponent & 1) == 0"),
 }
 
@@ -65,10 +66,10 @@ extern "C" __global__ void NAME(Word* rows, Word first, Word count) {
         row[3] += 1;
         const Word bits = Word(__double_as_longlong(x)), fraction = bits & 0xfffffffffffffull;
         const int exponent = int(bits >> 52 & 2047) - 1023;
-        const bool point = POINT && isfinite(v) && v != 0 && x != 0 && isfinite(x);
+        const bool point = POINT && double(float(v)) == v && x != 0 && isfinite(x);
         const float nearest = FTZ && fabsf(float(v)) < 0x1p-126f ? copysignf(0.0f, float(v)) : float(v);
         if (point) { row[5] += 1; row[6] += result != nearest; }
-        double error = fmax(fmax(relative[band] * fabs(v), absolute[band]), 0x1p-149) + fabs(v) * 0x1p-50;
+        double error = fmax(relative[band] * fabs(v), absolute[band]) + 0x1p-149 + fabs(v) * 0x1p-50;
         if (!isfinite(v) || (KEEPS && v == 0) || x == 0 || isinf(x) || (TWO && (y == 0 || isinf(y)))) error = 0;
         double low = v - error, high = error == 0 ? v : v + error;
         if (KEEPS && v > 0) low = fmax(low, 0.0);
@@ -112,7 +113,8 @@ extern "C" __global__ void NAME(Word* rows, Word first, Word count) {
         const unsigned where = unsigned(n);
         const double given = __longlong_as_double(Word(where) << 32 | mix(where));
         const double r = NAME_issue(given), upper = NAME_issue(__longlong_as_double(Word(where) << 32));
-        const double x = fabs(given) < 0x1p-1022 ? copysign(0.0, given) : given, exact = EXACT;
+        const double read = __longlong_as_double(Word(where) << 32);
+        const double x = fabs(read) < 0x1p-1022 ? copysign(0.0, read) : read, exact = EXACT;
         const double v = fabs(exact) < 0x1p-1022 ? copysign(0.0, exact) : exact;
         mine[3] += 1;
         const bool around = fabs(exact) < 0x1p-1022 * (1 + RELATIVE) && (r == 0 || fabs(r) == 0x1p-1022);

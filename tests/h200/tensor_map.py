@@ -25,7 +25,7 @@ from tileproof.oracle.addresses.tma_tile import Fill
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.tensor_map import check
 
-COUNT, GATE_COUNT, WITNESSES = 100_000, 10_000, 600
+COUNT, GATE_COUNT, WITNESSES = 60_000, 10_000, 600
 
 
 def accepted(request: TensorMapRequest) -> bool:

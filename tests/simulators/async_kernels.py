@@ -69,13 +69,14 @@ def run(
     source: NDArray[Any] | None = None,
     target: NDArray[Any] | None = None,
     shared: str = "",
-    order: bool = True,
+    cluster: int = 1,
+    races: bool = False,
 ) -> Outcome:
     """Launch a kernel; `in` holds 0, 1, 2, ... and `out` zeros unless given."""
     device = Device(schedule=schedule, seed=seed, step_budget=budget)
     numbers = device.upload(np.arange(2048, dtype=np.uint32) if source is None else source)
     out = device.upload(np.zeros(2048, np.uint32) if target is None else target)
     kernel = device.load_ptx(module(body, shared))["k"]
-    report = kernel.launch(grid=(blocks, 1, 1), block=(threads, 1, 1), args=(numbers, out))
-    findings = [finding for finding in report.findings if finding.kind is not FindingKind.RACE]
+    report = kernel.launch(grid=(blocks, 1, 1), block=(threads, 1, 1), args=(numbers, out), cluster=(cluster, 1, 1))
+    findings = [finding for finding in report.findings if races or finding.kind is not FindingKind.RACE]
     return Outcome(findings, report.notes, out.download())

@@ -39,7 +39,8 @@ def program_of(form: Form, *, wide: bool = False) -> Program:
         for name, type_ in zip(names[0] + names[1], types, strict=True)
     )
     operands = ", ".join(["|".join(names[0]), *names[1], *([str(TABLE)] if form.mnemonic == "lop3" else [])])
-    text = f".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{{\n{declared}{form.opcode} {operands};\n}}"
+    head = ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k()\n"
+    text = f"{head}{{\n{declared}{form.opcode} {operands};\n}}"
     module = parse_module(text)
     return decode_entry(module, module.entries["k"])
 
@@ -77,6 +78,7 @@ def run_loop(
         np.zeros_like(values),
         flags,
         np.full(lanes, (1 << 64) - 1, np.uint64),
+        np.zeros(slots, np.uint8),
         np.array(runs, np.int64),
         np.zeros((lanes // 2 + 1, 2), np.int64),
         np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64),

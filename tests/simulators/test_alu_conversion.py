@@ -340,9 +340,17 @@ def test_fp8_relu_clears_negative_codes() -> None:
 
 REFUSED = [
     *("cvt.f32.f64", "cvt.u32.f32", "cvt.f32.s32", "cvt.rn.u32.f32", "cvt.rni.f64.f32", "cvt.rn.rz.f16.f32"),
-    *("cvt.rn.e4m3x2.f32", "cvt.rz.satfinite.e4m3x2.f32", "cvt.rn.satfinite.e2m1x2.f32", "cvt.f32.tf32"),
-    *("cvt.rp.satfinite.ue8m0x2.f32", "cvt.rs.f16x2.f32", "cvt.pack.sat.s8.s32.b32", "cvt.rn.satfinite.s8.s32"),
-    *("cvt.u32.b32", "cvt.rn.bf16x2.f16x2", "cvt.sat.rn.tf32.f32", "cvt.rn.ftz.f16.f64", "cvt.rn.f16x2.e2m1x2"),
+    *("cvt.rn.e4m3x2.f32", "cvt.rz.satfinite.e4m3x2.f32", "cvt.rn.e2m1x2.f32", "cvt.f32.tf32"),
+    *("cvt.rn.satfinite.ue8m0x2.f32", "cvt.rs.f16x2.f32", "cvt.pack.sat.s8.s32", "cvt.rn.satfinite.s8.s32"),
+    *(
+        "cvt.u32.b32",
+        "cvt.rn.bf16x2.f16x2",
+        "cvt.sat.rn.tf32.f32",
+        "cvt.rn.ftz.f16.f64",
+        "cvt.f16x2.e2m1x2",
+        "cvt.pack.u16.s32",
+    ),
+    *("cvt.rn.satfinite.e3m2x2.f16x2", "cvt.rn.bf16x2.e2m1x2", "cvt.pack.sat.u16.s32.b32"),
 ]
 
 

@@ -24,10 +24,11 @@ def wait(parity: int, number: int = 0) -> str:
 @on_all_schedules
 def test_a_phase_completes_with_its_last_arrival_and_orders_what_came_before(schedule: str, seed: int) -> None:
     body = f"""{init(64)}
-    mul.lo.u32 %r2, %r0, 4; add.u32 %r2, %r2, tile; add.u32 %r3, %r0, 7; st.shared.u32 [%r2], %r3;
+    mov.u32 %r6, tile; mul.lo.u32 %r2, %r0, 4; add.u32 %r2, %r2, %r6; add.u32 %r3, %r0, 7;
+    st.shared.u32 [%r2], %r3;
     mbarrier.arrive.shared::cta.b64 _, [bar];
     {wait(0)}
-    xor.b32 %r4, %r0, 33; mul.lo.u32 %r4, %r4, 4; add.u32 %r4, %r4, tile; ld.shared.u32 %r5, [%r4];
+    xor.b32 %r4, %r0, 33; mul.lo.u32 %r4, %r4, 4; add.u32 %r4, %r4, %r6; ld.shared.u32 %r5, [%r4];
     st.global.u32 [%d2], %r5; ret;"""
     outcome = run(body, schedule, seed)
     assert outcome.findings == []

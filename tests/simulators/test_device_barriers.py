@@ -168,15 +168,16 @@ def test_reducing_barriers_count_negate_and_decide(schedule: str, seed: int) -> 
     assert set(out[:50].tolist()) == {34 * 100000 + 2000 + 16}
 
 
-def test_a_spin_that_counts_is_ended_by_the_step_budget() -> None:
-    body = "mov.u32 %r2, 0; L: add.u32 %r2, %r2, 1; bra L;"
+def test_a_spin_whose_end_a_count_decides_is_ended_by_the_step_budget() -> None:
+    body = "mov.u32 %r2, 0; L: add.u32 %r2, %r2, 1; setp.ne.u32 %p4, %r2, 0; @%p4 bra L; ret;"
     with pytest.raises(StepBudgetExceeded, match="10000 steps were not enough") as caught:
         launch(body, budget=10_000)
     assert "step_budget" in caught.value.hint
 
 
-def test_an_endless_loop_is_proved_long_before_any_budget() -> None:
-    findings, _ = launch("L: bra L;", blocks=100)
+@pytest.mark.parametrize("body", ["L: bra L;", "mov.u32 %r2, 0; L: add.u32 %r2, %r2, 1; bra L;"])
+def test_an_endless_loop_is_proved_long_before_any_budget(body: str) -> None:
+    findings, _ = launch(body, blocks=100)
     assert [f.kind for f in findings] == [FindingKind.DEADLOCK]
 
 

@@ -21,7 +21,7 @@ SCHEDULES = [("friendly", 0), *[("adversarial", seed) for seed in range(4)]]
 on_all_schedules = pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 
 
-def kernel(body: str, *, target: str = "sm_90", shared: int = 512) -> str:
+def kernel(body: str, *, target: str = "sm_90a", shared: int = 512) -> str:
     """A kernel with the lane in %t, its 16-byte row's shared address in %a, four words of an image in %i0 to %i3.
 
     `words` and `out` hold four words a lane: %w0 to %w3 come in, %r0 to %r3 go out at the end.

@@ -13,6 +13,7 @@ from tileproof.oracle.fragments import find_fragments
 from tileproof.oracle.maps.wgmma_descriptor import MatrixDescriptor
 from tileproof.oracle.maps.wgmma_tile import read_tile
 from tileproof.oracle.matrix_unit import multiply_add
+from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.units.operand import ACCUMULATOR_DTYPES, OPERAND_TYPES
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.device import Device
@@ -343,7 +344,7 @@ def test_an_accumulator_that_nothing_wrote_counts_only_where_it_is_added() -> No
 
 def test_an_architecture_without_wgmma_refuses_it() -> None:
     text = kernel("f32.e4m3.e4m3", 8, 32).replace("sm_90a", "sm_90")
-    with pytest.raises(NotModelled, match=r"wgmma\.fence\S* at PTX line \d+: sm_90 has no wgmma"):
+    with pytest.raises(Refusal, match=r"wgmma\.fence\S* at PTX line \d+ needs sm_90a .* the module is for sm_90\n"):
         Device("sm_90").load_ptx(text)
 
 

@@ -35,7 +35,7 @@ def drawn(form: Form) -> list[Bits]:
 def differences(form: Form, compute: Compute, *, wide: bool) -> int:
     """How many lanes differ from `compute`; the loop must have executed the step, but for border results."""
     program = program_of(form, wide=wide)
-    columns = drawn(form)[: len(form.operation.sources)]
+    columns: list[Bits] = drawn(form)[: len(form.operation.sources)]
     if form.mnemonic == "lop3":
         columns = columns[:3]
     lanes = columns[0].size
@@ -46,14 +46,14 @@ def differences(form: Form, compute: Compute, *, wide: bool) -> int:
     if "ftz" in form.qualifiers and form.operation.destinations[0] == "f32":
         unflushed = [bits & np.uint64(0x7FFF_FFFF) for bits in right[:1]]
         keep = (unflushed[0] != BORDER) & (unflushed[0] != 0)  # a flushed result may have been on the border
-    columns, right = [c[keep] for c in columns], [r[keep] for r in right]
-    values = filled(program, columns, len(right[0]), wide=wide)
+    columns, kept = [c[keep] for c in columns], [r[keep] for r in right]
+    values = filled(program, columns, len(kept[0]), wide=wide)
     pc, _ = run_loop(program, values, [(0, values.shape[1])])
     if pc == 0:
         return -1
     different = np.zeros(values.shape[1], np.bool_)
     results = program.steps[0].destinations
-    for slot, bits, type_ in zip(results, right, form.operation.destinations, strict=False):
+    for slot, bits, type_ in zip(results, kept, form.operation.destinations, strict=False):
         if slot >= 0:
             held = bits if type_ == "pred" else widen(bits, type_, program.slot_bits[slot])
             different |= values[slot] != held

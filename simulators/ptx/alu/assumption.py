@@ -36,6 +36,12 @@ FIELD_RANGE = _measured(
 FLUSH_TINY = _measured(
     ".ftz flushes a result that is below the smallest normal number after rounding to full precision at any exponent"
 )
+VIDEO_LANES = Assumption("vavrg adds 1 to a sum that is not negative before it halves it; .add takes results unclamped")
+FIND_BASE = Assumption("fns from a position beyond 31, outside PTX, searches from there: upwards it finds nothing")
+XORSIGN = Assumption("min and max with .xorsign give their result, unless it is NaN, the exclusive or of both signs")
+SCALE_RULE = Assumption(
+    "cvt to ue8m0 ignores the sign; .rp takes what is at most 2**-127 to it; infinity is NaN without .satfinite"
+)
 SATURATED_ZERO = _measured(".sat and .relu turn -0 into +0")
 SIGN_CHANGE_NAN = _measured("neg and abs of a NaN give the canonical NaN; of f64 the NaN itself, quiet, sign unchanged")
 COPYSIGN_PAYLOAD = _measured("copysign changes the sign bit only, also of a NaN")
@@ -58,7 +64,7 @@ TF32_NAN = _measured(
     "the lowest 13 bits of a tf32 result are zero: a NaN is 0x7FFFE000; rna cuts it off, with satfinite one unit less"
 )
 EXACT_POINTS = Assumption(
-    "ex2 of integers, lg2 and rcp of powers of two, sqrt and rsqrt of powers of four are exact",
+    "exact are ex2 of integers, rcp of powers of two, lg2 of those from 1 on, sqrt and rsqrt of powers of four",
     Evidence.MEASURED,
     "h200-2026-11-30/approximate.json",
 )

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.alu.definedness import everything_if, union, whole
-from tileproof.simulators.ptx.alu.ieee import BINARIES, BINARY32, Binary, decode, flush_subnormals, is_nan, magnitude
+from tileproof.simulators.ptx.alu.ieee import BINARIES, Binary, decode, flush_subnormals, is_nan, magnitude
 from tileproof.simulators.ptx.alu.logic import BOOLEAN, BOOLEAN_UNDEFINED
 from tileproof.simulators.ptx.alu.operation import Opcode, Operation
-from tileproof.simulators.ptx.alu.scalar import Bits, Flags, Kind, Scalar, as_signed, to_bits
+from tileproof.simulators.ptx.alu.scalar import Bits, Flags, Kind, Scalar, as_signed, pack, to_bits, unpack
 
 _RELATION: dict[str, Callable[[NDArray[Any], NDArray[Any]], Flags]] = {
     "eq": np.equal,
@@ -33,6 +33,7 @@ _PERMITTED = {
     Kind.SIGNED: (*_RELATION,),
     Kind.FLOAT: (*_RELATION, *_UNORDERED, "num", "nan"),
 }
+_HALVES = ("f16x2", "bf16x2")
 _TYPES = (*[kind + bits for kind in "bus" for bits in ("16", "32", "64")], "f16", "bf16", "f32", "f64")
 
 Test = Callable[[Bits, Bits], Bits]
@@ -70,6 +71,8 @@ def _setp(opcode: Opcode) -> Operation:
     if len(opcode.types) != 1:
         raise opcode.refuse("it takes one type")
     scalar = opcode.types[0]
+    if scalar.name in _HALVES:
+        return _setp_packed(opcode, scalar)
     test = _test(opcode, scalar)
     combined = opcode.choose(*BOOLEAN, default="none")
     destinations = ("pred", "pred")
@@ -98,20 +101,71 @@ def _setp(opcode: Opcode) -> Operation:
     return Operation(opcode.name, destinations, sources, compare_and_combine, undefined)
 
 
-def _set(opcode: Opcode) -> Operation:
-    if len(opcode.types) != 2 or opcode.types[0].name not in ("u32", "s32", "f32"):
-        raise opcode.refuse("it takes .u32, .s32 or .f32 and the type to compare")
-    destination, scalar = opcode.types
-    test = _test(opcode, scalar)
+def _setp_packed(opcode: Opcode, scalar: Scalar) -> Operation:
+    """`setp.lt.f16x2 p|q, a, b`: p of the lower halves, q of the upper ones, each combined with the same predicate."""
+    test = _test(opcode, scalar.lane)
     combined = opcode.choose(*BOOLEAN, default="none")
-    true: np.uint64 = np.uint64(BINARY32.one if destination.is_float else destination.mask)
+    predicate = () if combined == "none" else ("pred",)
+
+    def halves(a: Bits, b: Bits) -> list[Bits]:
+        return [test(*pair) for pair in zip(unpack(a, 2, 16), unpack(b, 2, 16), strict=True)]
+
+    def compare(values: Sequence[Bits]) -> tuple[Bits, ...]:
+        results = halves(values[0], values[1])
+        return tuple(BOOLEAN[combined](result, values[2]) if predicate else result for result in results)
+
+    def undefined(values: Sequence[Bits], masks: Sequence[Bits]) -> tuple[Bits, ...]:
+        unknown = [everything_if(half, 1) for half in unpack(masks[0] | masks[1], 2, 16)]
+        if not predicate:
+            return tuple(unknown)
+        rule, results = BOOLEAN_UNDEFINED[combined], halves(values[0], values[1])
+        pairs = zip(results, unknown, strict=True)
+        return tuple(rule((t, values[2]), (u, masks[2]))[0] & np.uint64(1) for t, u in pairs)
+
+    sources = (scalar.operand, scalar.operand, *predicate)
+    return Operation(opcode.name, ("pred", "pred"), sources, compare, undefined)
+
+
+def _set(opcode: Opcode) -> Operation:
+    if len(opcode.types) != 2:
+        raise opcode.refuse("it takes the type of its result and the type to compare")
+    destination, scalar = opcode.types
+    if not _gives(destination, scalar):
+        raise opcode.refuse(f"a comparison of .{scalar.name} gives no .{destination.name}")
+    if "ftz" in opcode.flags and destination.name == "bf16":
+        raise opcode.refuse(".ftz with a .bf16 result")
+    test = _test(opcode, scalar.lane if scalar.name in _HALVES else scalar)
+    combined = opcode.choose(*BOOLEAN, default="none")
+    width = destination.bits // scalar.lanes
+    true = np.uint64(BINARIES[destination.lane.name].one if destination.is_float else (1 << width) - 1)
 
     def compare(a: Bits, b: Bits, *predicate: Bits) -> Bits:
         result = BOOLEAN[combined](test(a, b), predicate[0]) if predicate else test(a, b)
         return result * true
 
-    sources = (scalar.name, scalar.name, *(() if combined == "none" else ("pred",)))
-    return opcode.operation((destination.name,), sources, compare, whole(32))
+    def by_half(a: Bits, b: Bits, *predicate: Bits) -> Bits:
+        pairs = zip(unpack(a, 2, 16), unpack(b, 2, 16), strict=True)
+        return pack([compare(x, y, *predicate) for x, y in pairs], 16)
+
+    def undefined(values: Sequence[Bits], masks: Sequence[Bits]) -> tuple[Bits, ...]:
+        unknown = unpack(masks[0] | masks[1], scalar.lanes, scalar.bits // scalar.lanes)
+        given = masks[2] if len(masks) > 2 else np.zeros_like(masks[0])
+        return (pack([everything_if(lane | given, width) for lane in unknown], width),)
+
+    sources = (scalar.operand, scalar.operand, *(() if combined == "none" else ("pred",)))
+    function = by_half if scalar.lanes > 1 else compare
+    return opcode.operation((destination.operand,), sources, function, undefined)
+
+
+def _gives(destination: Scalar, scalar: Scalar) -> bool:
+    """Whether `set` has a result of this type (PTX ISA, "set", "Half Precision Comparison Instructions")."""
+    if scalar.name in _HALVES:
+        return destination.name in (scalar.name, "u32", "s32")
+    if destination.name in ("u16", "s16"):
+        return scalar.name in ("f16", "bf16")
+    if (destination.name, scalar.name) == ("f16", "bf16"):
+        return False
+    return scalar.lanes == 1 and destination.name in ("u32", "s32", "f32", "f16", "bf16")
 
 
 def _testp(opcode: Opcode) -> Operation:

@@ -15,6 +15,8 @@ from tileproof.simulators.ptx.alu.conversion_float import (
     pair_to_packed,
 )
 from tileproof.simulators.ptx.alu.conversion_fp8 import packed_to_fp8, pair_to_fp8, unpack_fp8
+from tileproof.simulators.ptx.alu.conversion_narrow import FORMATS, from_narrow, from_scales, to_narrow, to_scales
+from tileproof.simulators.ptx.alu.conversion_pack import packed
 from tileproof.simulators.ptx.alu.definedness import whole
 from tileproof.simulators.ptx.alu.operation import Opcode, Operation
 from tileproof.simulators.ptx.alu.scalar import Bits, Kind, Scalar, extend, truncate
@@ -25,11 +27,26 @@ _HALF_PAIRS = ("f16x2", "bf16x2")
 
 
 def _cvt(opcode: Opcode) -> Operation:
+    if "pack" in opcode.flags:
+        return packed(opcode)
+    if "rs" in opcode.flags:
+        raise opcode.refuse("stochastic rounding (.rs), whose use of the random bits is not published")
     if len(opcode.types) != 2:
         raise opcode.refuse(
-            "it takes two types of the integers, f16, bf16, f32, f64, tf32 and their pairs, e4m3x2, e5m2x2"
+            "it takes two types of the integers, f16, bf16, f32, f64, tf32 and their pairs, e4m3x2, e5m2x2, "
+            "e2m1x2, e2m3x2, e3m2x2, ue8m0x2"
         )
     match [scalar.name for scalar in opcode.types]:
+        case [result, "f32"] if result in FORMATS:
+            return to_narrow(opcode)
+        case ["e2m1x2", "f16x2"]:
+            return to_narrow(opcode)
+        case ["f16x2", source] if source in FORMATS:
+            return from_narrow(opcode)
+        case ["ue8m0x2", ("f32" | "bf16x2")]:
+            return to_scales(opcode)
+        case ["bf16x2", "ue8m0x2"]:
+            return from_scales(opcode)
         case [result, "f32"] if result in _HALF_PAIRS:
             return pair_to_packed(opcode)
         case [result, "f32"] if result in _FP8:

@@ -41,6 +41,7 @@ from tileproof.simulators.ptx.alu.ieee import (
     round_integral,
 )
 from tileproof.simulators.ptx.alu.operation import Opcode, Operation
+from tileproof.simulators.ptx.alu.requirement import ALWAYS, BLACKWELL
 from tileproof.simulators.ptx.alu.scalar import (
     Bits,
     Flags,
@@ -161,7 +162,9 @@ def float_to_float(opcode: Opcode, result: Scalar, source: Scalar) -> Operation:
     function = _finished(opcode, convert, result, source)
     assumptions += (FTZ_NAN,) if "ftz" in opcode.flags else ()
     assumptions += (SATURATED_ZERO,) if opcode.flags & {"sat", "relu"} else ()
-    return opcode.operation((result.operand,), (source.name,), function, whole(result.bits), assumptions)
+    late = result.name == "tf32" and "satfinite" in opcode.flags and "rna" not in opcode.flags
+    requires = BLACKWELL if late else ALWAYS
+    return opcode.operation((result.operand,), (source.name,), function, whole(result.bits), assumptions, requires)
 
 
 def _ftz(result: Scalar, source: Scalar) -> tuple[str, ...]:

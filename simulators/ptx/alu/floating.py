@@ -24,11 +24,13 @@ from tileproof.simulators.ptx.alu.assumption import (
     FLUSH_TINY,
     SATURATED_ZERO,
     SIGN_CHANGE_NAN,
+    XORSIGN,
     Assumption,
 )
-from tileproof.simulators.ptx.alu.definedness import whole_by_lane
+from tileproof.simulators.ptx.alu.definedness import whole, whole_by_lane
 from tileproof.simulators.ptx.alu.ieee import (
     BINARIES,
+    BINARY32,
     BINARY64,
     Binary,
     Doubles,
@@ -40,15 +42,18 @@ from tileproof.simulators.ptx.alu.ieee import (
     flush_tiny,
     in_order,
     is_nan,
+    magnitude,
     quiet,
 )
 from tileproof.simulators.ptx.alu.operation import Opcode, Operation
+from tileproof.simulators.ptx.alu.requirement import ALWAYS, BLACKWELL
 from tileproof.simulators.ptx.alu.scalar import Bits, Scalar, by_lane
 
 _HALF = ("f16", "f16x2", "bf16", "bf16x2")
-_ALL = ("f32", "f64", *_HALF)
+_ALL = ("f32", "f64", "f32x2", *_HALF)
 _ROUNDINGS = ("rn", "rz", "rm", "rp")
 _FLUSHABLE = ("f32", "f16", "f16x2")
+_LONE = tuple(name for name in _ALL if name != "f32x2")
 
 
 def _fused(a: Doubles, b: Doubles, c: Doubles, rounding: Rounding) -> Doubles:
@@ -179,23 +184,57 @@ def _rounded(opcode: Opcode, arithmetic: str, scalar: Scalar, rounding: Rounding
         by_lane(function, scalar),
         whole_by_lane(scalar),
         _assumptions(opcode, scalar, rounds=True),
+        BLACKWELL if scalar.name == "f32x2" else ALWAYS,
     )
 
 
 def _permit_range(opcode: Opcode, scalar: Scalar, *more: str) -> None:
     """Refuse flags that the type does not take: .ftz and .sat are for f32 and f16, rounding modes for f32 and f64."""
-    flushable = ("ftz", "sat") if scalar.name in _FLUSHABLE else ()
+    flushable = ("ftz", "sat") if scalar.name in _FLUSHABLE else ("ftz",) if scalar.name == "f32x2" else ()
     roundings = ("rn",) if scalar.name in _HALF else _ROUNDINGS
     opcode.permit(*roundings, *flushable, *more)
 
 
 def _add_sub_mul(opcode: Opcode) -> Operation:
+    if len(opcode.types) == 2 and opcode.mnemonic != "mul":
+        return _mixed(opcode, opcode.mnemonic, _SOURCES[opcode.mnemonic] - 1)
     scalar = opcode.scalar(_ALL)
     _permit_range(opcode, scalar)
     return _rounded(opcode, opcode.mnemonic, scalar, Rounding(opcode.choose(*_ROUNDINGS, default="rn")))
 
 
+def _mixed(opcode: Opcode, arithmetic: str, narrow: int) -> Operation:
+    """`add.f32.bf16 d, a, c` and its like: the first `narrow` operands are f16 or bf16, the last and the result f32.
+
+    Source: PTX ISA, "Mixed Precision Floating-Point Instructions". The narrow operands are exact in f32.
+    """
+    result, source = opcode.types
+    if result.name != "f32" or source.name not in ("f16", "bf16"):
+        raise opcode.refuse("it mixes .f32 with .f16 or .bf16")
+    opcode.permit(*_ROUNDINGS, "sat")
+    rounding = Rounding(opcode.choose(*_ROUNDINGS, default="" if arithmetic == "fma" else "rn"))
+    plain = _arithmetic(arithmetic, BINARY32, rounding, flush=False)
+    binary = BINARIES[source.name]
+
+    def widened(*operands: Bits) -> Bits:
+        wide = [encode(decode(operand, binary), BINARY32, Rounding.NEAREST_EVEN) for operand in operands[:narrow]]
+        return plain(*wide, *operands[narrow:])
+
+    return opcode.operation(
+        ("f32",),
+        (source.name,) * narrow + ("f32",),
+        _modified(opcode, BINARY32, widened),
+        whole(32),
+        _assumptions(opcode, result, rounds=True),
+        BLACKWELL,
+    )
+
+
 def _fma(opcode: Opcode) -> Operation:
+    if "oob" in opcode.flags:
+        raise opcode.refuse(".oob, whose result for out-of-bounds values is not modelled")
+    if len(opcode.types) == 2 and opcode.mnemonic == "fma":
+        return _mixed(opcode, "fma", 2)
     scalar = opcode.scalar(_ALL if opcode.mnemonic == "fma" else ("f32", "f64"))
     _permit_range(opcode, scalar, *(["relu"] if scalar.name in _HALF else []))
     return _rounded(opcode, "fma", scalar, Rounding(opcode.choose(*_ROUNDINGS)))
@@ -210,7 +249,7 @@ def _div_rcp_sqrt(opcode: Opcode) -> Operation:
 
 
 def _neg_abs(opcode: Opcode) -> Operation:
-    scalar = opcode.scalar(_ALL)
+    scalar = opcode.scalar(_LONE)
     opcode.permit(*(["ftz"] if scalar.name in _FLUSHABLE else []))
     binary = BINARIES[scalar.lane.name]
     sign = np.uint64(binary.sign)
@@ -230,10 +269,51 @@ def _neg_abs(opcode: Opcode) -> Operation:
 
 
 def _min_max(opcode: Opcode) -> Operation:
-    scalar = opcode.scalar(_ALL)
+    scalar = opcode.scalar(_LONE)
     flushable = ("ftz",) if scalar.name in _FLUSHABLE else ()
-    opcode.permit(*flushable, *(["NaN"] if scalar.name != "f64" else []))
+    opcode.permit(*flushable, *(["NaN", "xorsign", "abs"] if scalar.name != "f64" else []))
+    if ("xorsign" in opcode.flags) != ("abs" in opcode.flags):
+        raise opcode.refuse(".xorsign and .abs of two operands belong together")
     binary = BINARIES[scalar.lane.name]
+    choose = _chooser(opcode, binary)
+    if "xorsign" in opcode.flags:
+        choose = _signed_apart(choose, binary)
+    return opcode.operation(
+        (scalar.operand,),
+        (scalar.operand,) * 2,
+        by_lane(_modified(opcode, binary, choose), scalar),
+        whole_by_lane(scalar),
+        (*_assumptions(opcode, scalar, rounds=False), *([XORSIGN] if "xorsign" in opcode.flags else [])),
+    )
+
+
+def three_way(opcode: Opcode) -> Operation:
+    """`min.f32 d, a, b, c`, and max, with `.abs` of the magnitudes (PTX ISA, "min": three inputs)."""
+    opcode.permit("ftz", "NaN", "abs")
+    opcode.scalar(("f32",))
+    choose, magnitudes = _chooser(opcode, BINARY32), "abs" in opcode.flags
+
+    def least(*operands: Bits) -> Bits:
+        a, b, c = (magnitude(operand, BINARY32) for operand in operands) if magnitudes else operands
+        return choose(choose(a, b), c)
+
+    function = _modified(opcode, BINARY32, least)
+    return opcode.operation(("f32",), ("f32",) * 3, function, whole(32), (), BLACKWELL)
+
+
+def _signed_apart(choose: Callable[..., Bits], binary: Binary) -> Callable[..., Bits]:
+    """`.xorsign.abs`: the choice among magnitudes, with the exclusive or of the signs (`assumption.XORSIGN`)."""
+    sign = np.uint64(binary.sign)
+
+    def chosen(a: Bits, b: Bits) -> Bits:
+        size = choose(a & ~sign, b & ~sign)
+        return np.where(is_nan(size, binary), size, size & ~sign | (a ^ b) & sign)
+
+    return chosen
+
+
+def _chooser(opcode: Opcode, binary: Binary) -> Callable[..., Bits]:
+    """The smaller or larger of two codes; what a NaN does is the opcode's."""
     smallest, propagate = opcode.mnemonic == "min", "NaN" in opcode.flags
 
     def choose(a: Bits, b: Bits) -> Bits:
@@ -243,13 +323,7 @@ def _min_max(opcode: Opcode) -> Operation:
         nan = quiet(b, binary) if binary is BINARY64 else np.uint64(binary.nan)
         return np.where((a_nan | b_nan) if propagate else (a_nan & b_nan), nan, number)
 
-    return opcode.operation(
-        (scalar.operand,),
-        (scalar.operand,) * 2,
-        by_lane(_modified(opcode, binary, choose), scalar),
-        whole_by_lane(scalar),
-        _assumptions(opcode, scalar, rounds=False),
-    )
+    return choose
 
 
 def _copysign(opcode: Opcode) -> Operation:

@@ -4,28 +4,43 @@ From forms that carry what an opcode must have (a rounding, half of a product, a
 added or exchanged until nothing new is accepted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
+from tileproof.simulators.ptx.alu import video
 from tileproof.simulators.ptx.alu.operation import NotModelled, Operation, resolve
 from tileproof.simulators.ptx.alu.scalar import SCALARS
 
 # What a form must have before any type is accepted: nothing, a rounding, half of a product, a comparison, a direction.
 _REQUIRED: tuple[tuple[str, ...], ...] = (
-    *((), ("rn",), ("rna",), ("rni",), ("rzi",), ("lo",), ("eq",), ("finite",)),
+    *((), ("rn",), ("rz",), ("rna",), ("rni",), ("rzi",), ("lo",), ("eq",), ("finite",), ("clamp",), ("hi", "sat")),
     *(("rn", "satfinite"), ("l", "wrap"), ("r", "clamp"), ("approx",), ("approx", "ftz"), ("full",)),
+    *(("xorsign", "abs"), ("pack", "sat")),
 )
 # In the order in which PTX writes them.
 QUALIFIERS = (
     *("eq", "ne", "lt", "le", "gt", "ge", "ls", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"),
     *("and", "or", "xor", "finite", "infinite", "number", "notanumber", "normal", "subnormal"),
-    *("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi"),
-    *("approx", "full", "ftz", "sat", "relu", "satfinite", "NaN"),
-    *("lo", "hi", "wide", "l", "r", "wrap", "clamp", "shiftamt", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16"),
+    *("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "pack"),
+    *("approx", "full", "ftz", "sat", "relu", "satfinite", "NaN", "xorsign", "abs", "add"),
+    *("lo", "hi", "wide", "cc", "l", "r", "wrap", "clamp", "shiftamt"),
+    *("f4e", "b4e", "rc8", "ecl", "ecr", "rc16"),
 )
 _TWO_TYPES = frozenset({"cvt", "set", "slct", "dp4a", "dp2a"})
+_MIXED = tuple(("f32", narrow) for narrow in ("f16", "bf16"))
+# Further types of some mnemonics, which trying all of them would find too late.
+_FURTHER: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    **dict.fromkeys(("add", "sub", "fma"), _MIXED),
+    "cvt": (
+        *((result, "s32") for result in ("u16", "s16")),
+        *((result, "s32", "b32") for result in ("u2", "s2", "u4", "s4", "u8", "s8")),
+    ),
+}
+
+
+_NARROW = ("e4m3x2", "e5m2x2", "e2m1x2", "e2m3x2", "e3m2x2")
 
 
 @dataclass(frozen=True)
@@ -43,7 +58,11 @@ class Form:
         flags = self.qualifiers
         if self.mnemonic == "prmt":
             return ".".join((self.mnemonic, *self.types, *flags))
-        if self.types[0] in ("e4m3x2", "e5m2x2"):
+        if self.mnemonic in video.MNEMONICS:
+            return ".".join((self.mnemonic, *self.types, *flags))
+        if self.mnemonic in ("mad", "mad24"):
+            flags = tuple(sorted(flags, key=lambda flag: flag == "sat"))
+        if self.types[0] in _NARROW and "satfinite" in flags:
             flags = tuple(sorted(flags, key=("rn", "satfinite", "relu").index))
         return ".".join((self.mnemonic, *flags, *self.types))
 
@@ -51,8 +70,15 @@ class Form:
 @cache
 def accepted_forms(mnemonic: str) -> tuple[Form, ...]:
     """All forms of a mnemonic, each once."""
-    repeat = 2 if mnemonic in _TWO_TYPES else 1
-    return tuple(form for types in product(SCALARS, repeat=repeat) for form in _of_types(mnemonic, types))
+    return tuple(dict.fromkeys(form for types in _candidates(mnemonic) for form in _of_types(mnemonic, types)))
+
+
+def _candidates(mnemonic: str) -> Iterator[tuple[str, ...]]:
+    if mnemonic in video.MNEMONICS:
+        yield from product(("u32", "s32"), repeat=2 if mnemonic.startswith("vset") else 3)
+        return
+    yield from product(SCALARS, repeat=2 if mnemonic in _TWO_TYPES else 1)
+    yield from _FURTHER.get(mnemonic, ())
 
 
 def _of_types(mnemonic: str, types: tuple[str, ...]) -> Iterator[Form]:

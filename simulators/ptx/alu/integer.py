@@ -9,9 +9,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from tileproof.simulators.ptx.alu import carry
 from tileproof.simulators.ptx.alu.assumption import MINIMUM_OVERFLOW, ZERO_DIVISOR
 from tileproof.simulators.ptx.alu.definedness import upward, whole, whole_by_lane
 from tileproof.simulators.ptx.alu.operation import Opcode, Operation
+from tileproof.simulators.ptx.alu.product import high_half
 from tileproof.simulators.ptx.alu.scalar import (
     SCALARS,
     Bits,
@@ -31,6 +33,8 @@ _MODULAR: dict[str, Callable[[Bits, Bits], Bits]] = {"add": np.add, "sub": np.su
 
 
 def _add_sub(opcode: Opcode) -> Operation:
+    if "cc" in opcode.flags:
+        return carry.add_sub(opcode)
     opcode.permit("sat")
     scalar = opcode.scalar((*_PLAIN, *_PACKED) if opcode.mnemonic == "add" else _PLAIN)
     function = _MODULAR[opcode.mnemonic]
@@ -52,29 +56,6 @@ def _saturate(total: Bits) -> Bits:
     return truncate(clamped.view(np.uint64), 32)
 
 
-def high_product(a: Bits, b: Bits) -> Bits:
-    """Bits 64 to 127 of the product of two unsigned 64-bit values, from products of 32-bit halves."""
-    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
-    a_high, a_low, b_high, b_low = a >> half, a & low, b >> half, b & low
-    middle = a_high * b_low + ((a_low * b_low) >> half)
-    carry = a_low * b_high + (middle & low)
-    high: Bits = a_high * b_high + (middle >> half) + (carry >> half)
-    return high
-
-
-def _high(a: Bits, b: Bits, scalar: Scalar) -> Bits:
-    """The upper half of the full product."""
-    if scalar.bits < 64:
-        return truncate((extend(a, scalar) * extend(b, scalar)) >> np.uint64(scalar.bits), scalar.bits)
-    product = high_product(a, b)
-    if not scalar.signed:
-        return product
-    # Reading a as negative subtracts 2^64 from it, hence b from the upper half; likewise for b.
-    negative_a, negative_b = a >> np.uint64(63), b >> np.uint64(63)
-    corrected: Bits = product - negative_a * b - negative_b * a
-    return corrected
-
-
 def _product(opcode: Opcode) -> tuple[Callable[[Bits, Bits], Bits], Scalar, Scalar]:
     """The product function of mul and mad, the operand type and the result type."""
     opcode.permit("lo", "hi", "wide")
@@ -83,7 +64,7 @@ def _product(opcode: Opcode) -> tuple[Callable[[Bits, Bits], Bits], Scalar, Scal
         case "lo":
             return (lambda a, b: truncate(a * b, scalar.bits)), scalar, scalar
         case "hi":
-            return (lambda a, b: _high(a, b, scalar)), scalar, scalar
+            return (lambda a, b: high_half(a, b, scalar)), scalar, scalar
     if scalar.bits == 64:
         raise opcode.refuse(".wide takes 16 and 32 bits")
     result = SCALARS[f"{scalar.name[0]}{2 * scalar.bits}"]
@@ -97,11 +78,59 @@ def _mul(opcode: Opcode) -> Operation:
 
 
 def _mad(opcode: Opcode) -> Operation:
+    if "cc" in opcode.flags:
+        return carry.mad(opcode)
+    if "sat" in opcode.flags:
+        return _saturating_mad(opcode)
     product, scalar, result = _product(opcode)
     undefined = whole(result.bits) if "hi" in opcode.flags else upward(result.bits)
     sources = (scalar.name, scalar.name, result.name)
     return opcode.operation(
         (result.name,), sources, lambda a, b, c: truncate(product(a, b) + c, result.bits), undefined
+    )
+
+
+def _saturating_mad(opcode: Opcode) -> Operation:
+    """`mad.hi.sat.s32` clamps its sum; no other mad does (PTX ISA, "mad")."""
+    opcode.permit("hi", "sat")
+    scalar = opcode.scalar(("s32",))
+    opcode.choose("hi")
+    return _clamping_mad(opcode, lambda a, b: high_half(a, b, scalar))
+
+
+def _clamping_mad(opcode: Opcode, product: Callable[[Bits, Bits], Bits]) -> Operation:
+    def compute(a: Bits, b: Bits, c: Bits) -> Bits:
+        return _saturate(sign_extend(product(a, b), 32) + sign_extend(c, 32))
+
+    return opcode.operation(("s32",), ("s32",) * 3, compute, whole(32))
+
+
+def _product24(opcode: Opcode) -> tuple[Callable[[Bits, Bits], Bits], Scalar]:
+    """The lower 32 bits, or bits 16 to 47, of the product of two 24-bit numbers (PTX ISA, "mul24")."""
+    scalar = opcode.scalar(("u32", "s32"))
+    shift = np.uint64(16 if opcode.choose("lo", "hi") == "hi" else 0)
+
+    def read(a: Bits) -> Bits:
+        return sign_extend(a, 24) if scalar.signed else truncate(a, 24)
+
+    return (lambda a, b: truncate((read(a) * read(b)) >> shift, 32)), scalar
+
+
+def _mul24(opcode: Opcode) -> Operation:
+    opcode.permit("lo", "hi")
+    product, scalar = _product24(opcode)
+    return opcode.operation((scalar.name,), (scalar.name,) * 2, product, whole(32))
+
+
+def _mad24(opcode: Opcode) -> Operation:
+    opcode.permit("lo", "hi", "sat")
+    product, scalar = _product24(opcode)
+    if "sat" in opcode.flags:
+        if scalar.name != "s32" or "hi" not in opcode.flags:
+            raise opcode.refuse(".sat applies to .hi.s32 only")
+        return _clamping_mad(opcode, product)
+    return opcode.operation(
+        (scalar.name,), (scalar.name,) * 3, lambda a, b, c: truncate(product(a, b) + c, 32), whole(32)
     )
 
 
@@ -189,4 +218,6 @@ FAMILIES = {
     "mul": _mul,
     "mad": _mad,
     "sad": _sad,
+    "mul24": _mul24,
+    "mad24": _mad24,
 }

@@ -84,9 +84,31 @@ def _lop3_undefined(values: Sequence[Bits], masks: Sequence[Bits]) -> tuple[Bits
 
 
 def _lop3(opcode: Opcode) -> Operation:
-    opcode.permit()
+    opcode.permit("and", "or")
     opcode.scalar(("b32",))
+    combined = opcode.choose("and", "or", default="none")
+    if combined != "none":
+        return _lop3_tested(opcode, combined)
     return opcode.operation(("b32",), ("b32", "b32", "b32", "u32"), lop3, _lop3_undefined)
+
+
+def _lop3_tested(opcode: Opcode, combined: str) -> Operation:
+    """`lop3.or.b32 d|p, a, b, c, table, q`: p is whether d is not zero, or (and) q."""
+    combine, combine_undefined = BOOLEAN[combined], BOOLEAN_UNDEFINED[combined]
+
+    def compute(values: Sequence[Bits]) -> tuple[Bits, ...]:
+        result = lop3(*values[:4])
+        return result, combine(to_bits(result != 0), values[4])
+
+    def undefined(values: Sequence[Bits], masks: Sequence[Bits]) -> tuple[Bits, ...]:
+        (mask,) = _lop3_undefined(values[:4], masks[:4])
+        result = lop3(*values[:4])
+        unknown = to_bits((mask != 0) & (result & ~mask == 0))  # a defined 1 decides the test
+        (tested,) = combine_undefined((to_bits(result != 0), values[4]), (unknown, masks[4]))
+        return mask, tested & np.uint64(1)
+
+    sources = ("b32", "b32", "b32", "u32", "pred")
+    return Operation(opcode.name, ("b32", "pred"), sources, compute, undefined)
 
 
 FAMILIES = {"and": _binary, "or": _binary, "xor": _binary, "not": _not, "cnot": _cnot, "lop3": _lop3}

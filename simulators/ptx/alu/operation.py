@@ -20,6 +20,7 @@ from functools import cache
 from tileproof.oracle.evidence import Evidence
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.alu.assumption import Assumption
+from tileproof.simulators.ptx.alu.requirement import ALWAYS, Requirement
 from tileproof.simulators.ptx.alu.scalar import SCALARS, Bits, Scalar
 
 Compute = Callable[[Sequence[Bits]], tuple[Bits, ...]]
@@ -43,10 +44,11 @@ class Operation:
         undefined: source values and masks of their undefined bits, to masks of the undefined result bits. Never
             says "defined" of a bit that an undefined one can change; no undefined source bit gives no undefined result.
         assumptions: rules inside that the PTX ISA does not settle.
-        inverted: positions of predicate operands that `compute` reads inverted; no part of the name.
+        requires: the targets that have it.
         allowed: of an approximate function, source values to the smallest and the largest result that are right, in
             the order of float values, lane by lane; `compute` gives one between. With the flag, results that are known
             to be exact at single operands count; without it the ends grow and fall as the function does.
+        inverted: positions of predicate operands that `compute` reads inverted; no part of the name.
     """
 
     name: str
@@ -55,8 +57,9 @@ class Operation:
     compute: Compute
     undefined: Undefined
     assumptions: tuple[Assumption, ...] = ()
-    inverted: tuple[int, ...] = ()
+    requires: Requirement = ALWAYS
     allowed: Allowed | None = None
+    inverted: tuple[int, ...] = ()
 
     @property
     def evidence(self) -> Evidence:
@@ -71,7 +74,7 @@ _FLAG_ORDER = (
     *("equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"),
     *("and", "or", "xor", "wide", "l", "r", "shiftamt"),
     *("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "approx", "full"),
-    *("ftz", "NaN", "relu", "sat", "satfinite"),
+    *("ftz", "NaN", "xorsign", "abs", "relu", "sat", "satfinite", "cc"),
 )
 
 
@@ -148,28 +151,22 @@ class Opcode:
         function: Callable[..., Bits],
         undefined: Undefined,
         assumptions: tuple[Assumption, ...] = (),
+        requires: Requirement = ALWAYS,
     ) -> Operation:
         """An operation with one result, from a function of its operands."""
 
         def compute(values: Sequence[Bits]) -> tuple[Bits, ...]:
             return (function(*values),)
 
-        return Operation(self.name, destinations, sources, compute, undefined, assumptions)
+        return Operation(self.name, destinations, sources, compute, undefined, assumptions, requires)
 
 
 Family = Callable[[Opcode], Operation]
 
-_CARRY = "the carry flag is not modelled"
 _REFUSED: Mapping[str, str] = {
-    **dict.fromkeys(("addc", "subc", "madc"), _CARRY),
-    **dict.fromkeys(("fns", "bmsk", "szext", "mul24", "mad24"), "the instruction is outside the modelled range"),
     **dict.fromkeys(
-        (
-            f"v{name}{count}"
-            for name in ("add", "sub", "avrg", "absdiff", "min", "max", "set")
-            for count in ("", "2", "4")
-        ),
-        "video instructions are outside the modelled range",
+        (f"v{name}" for name in ("add", "sub", "absdiff", "min", "max", "shl", "shr", "mad", "set")),
+        "of the video instructions only those on bytes and halfwords (vadd4, vadd2, ...) are modelled",
     ),
 }
 
@@ -180,6 +177,8 @@ def _families() -> tuple[Mapping[str, Family], Mapping[str, Family]]:
     from tileproof.simulators.ptx.alu import (
         approximate,
         bitfield,
+        bitmask,
+        carry,
         compare,
         conversion,
         dot,
@@ -188,10 +187,12 @@ def _families() -> tuple[Mapping[str, Family], Mapping[str, Family]]:
         logic,
         move,
         shift,
+        video,
     )
 
     shared = {**compare.FAMILIES, **conversion.FAMILIES, **move.FAMILIES}
     plain = {**shared, **integer.FAMILIES, **logic.FAMILIES, **shift.FAMILIES, **bitfield.FAMILIES, **dot.FAMILIES}
+    plain |= {**carry.FAMILIES, **bitmask.FAMILIES, **video.FAMILIES}
     return plain, {**shared, **floating.FAMILIES, **approximate.FAMILIES}
 
 

@@ -70,7 +70,7 @@ class Scalar:
 SCALARS: Mapping[str, Scalar] = {
     scalar.name: scalar
     for scalar in [
-        Scalar("pred", Kind.PREDICATE, 1),
+        *[Scalar(name, Kind.PREDICATE, 1) for name in ("pred", "carry")],
         *[Scalar(f"b{bits}", Kind.BITS, bits) for bits in (8, 16, 32, 64)],
         *[Scalar(f"u{bits}", Kind.UNSIGNED, bits) for bits in (8, 16, 32, 64)],
         *[Scalar(f"s{bits}", Kind.SIGNED, bits) for bits in (8, 16, 32, 64)],
@@ -79,7 +79,9 @@ SCALARS: Mapping[str, Scalar] = {
         Scalar("u16x2", Kind.UNSIGNED, 32, lanes=2),
         Scalar("s16x2", Kind.SIGNED, 32, lanes=2),
         *[Scalar(name, Kind.FLOAT, 32, lanes=2) for name in ("f16x2", "bf16x2")],
-        *[Scalar(name, Kind.FLOAT, 16, lanes=2) for name in ("e4m3x2", "e5m2x2")],
+        *[Scalar(name, Kind.FLOAT, 16, lanes=2) for name in ("e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2", "ue8m0x2")],
+        Scalar("e2m1x2", Kind.FLOAT, 8, lanes=2),
+        Scalar("f32x2", Kind.FLOAT, 64, lanes=2),
     ]
 }
 

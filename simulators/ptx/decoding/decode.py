@@ -8,9 +8,13 @@ outside both is `NotModelled` with its PTX line and CUDA line.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tileproof.simulators.ptx.alu.operation import NotModelled, resolve
+from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.alu.floating import three_way
+from tileproof.simulators.ptx.alu.operation import NotModelled, Opcode, Operation, resolve
 from tileproof.simulators.ptx.decoding import (
     decode_async,
+    decode_atomic,
+    decode_cache,
     decode_cluster,
     decode_control,
     decode_fence,
@@ -19,17 +23,23 @@ from tileproof.simulators.ptx.decoding import (
     decode_special,
     decode_warp,
     decode_wgmma,
+    instruction_set,
+    refused,
 )
 from tileproof.simulators.ptx.decoding.inlining import expand
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, where
 from tileproof.simulators.ptx.decoding.slots import Slots
 from tileproof.simulators.ptx.decoding.variables import Variables
 from tileproof.simulators.ptx.findings import Where
+from tileproof.simulators.ptx.limits import FIRST_WITH_CLUSTERS, Limits
 from tileproof.simulators.ptx.program import ClusterRule, Kind, Program, Step
 from tileproof.simulators.ptx.text.syntax import Entry, Instruction, Module
 
 DECODERS: Mapping[str, Callable[[Slots, Instruction], Step]] = {
+    **refused.DECODERS,
     **decode_memory.DECODERS,
+    **decode_atomic.DECODERS,
+    **decode_cache.DECODERS,
     **decode_fence.DECODERS,
     **decode_warp.DECODERS,
     **decode_control.DECODERS,
@@ -46,11 +56,15 @@ def decode_entry(module: Module, entry: Entry) -> Program:
 
     Raises:
         NotModelled: an instruction or a declaration that the device does not model.
+        Refusal: an instruction that the module's target does not have.
     """
+    target = Limits.of(module.target[0])
     entry = expand(module, entry)
     variables = Variables.of(module, entry)
-    slots = Slots(entry, variables)
+    slots = Slots(entry, variables, module.target[0])
     steps = tuple(_step(slots, instruction) for instruction in entry.instructions)
+    for instruction in entry.instructions:
+        instruction_set.check(instruction, target)
     limit = entry.directives.get("reqntid") or entry.directives.get("maxntid")
     return Program(
         name=entry.name,
@@ -68,13 +82,17 @@ def decode_entry(module: Module, entry: Entry) -> Program:
         globals_used=slots.globals_used,
         thread_limit=(limit[0], limit[1], limit[2]) if limit else None,
         thread_exact="reqntid" in entry.directives,
-        cluster=_cluster_rule(entry),
+        cluster=_cluster_rule(entry, target),
         register_limit=entry.directives.get("maxnreg", (None,))[0],
     )
 
 
-def _cluster_rule(entry: Entry) -> ClusterRule:
+def _cluster_rule(entry: Entry, target: Limits) -> ClusterRule:
     given = entry.directives
+    if target.number < FIRST_WITH_CLUSTERS and (about := [name for name in given if "cluster" in name]):
+        raise Refusal(
+            f"kernel {entry.name}: .{about[0]} needs sm_{FIRST_WITH_CLUSTERS} or later, the module is for {target.arch}"
+        )
     if "blocksareclusters" in given:
         raise NotModelled(
             f"kernel {entry.name}: .blocksareclusters, which makes the grid count clusters, is not modelled",
@@ -102,14 +120,19 @@ def _body(slots: Slots, instruction: Instruction) -> Step:
     if decoder is not None:
         return decoder(slots, instruction)
     try:
-        operation = resolve(instruction.mnemonic, instruction.qualifiers)
+        operation = _operation(instruction)
     except NotModelled as error:
         raise not_modelled(instruction, error.message, error.hint) from error
     if operation is None:
         raise not_modelled(instruction, "this instruction is not modelled")
-    if operation.allowed is not None:
-        raise not_modelled(instruction, "its result is approximate: a later version carries the bracket")
     return slots.arithmetic(instruction, operation, instruction.operands)
+
+
+def _operation(instruction: Instruction) -> Operation | None:
+    """min and max of floats take two or three operands; their opcode does not say."""
+    if instruction.mnemonic in ("min", "max") and len(instruction.operands) == 4:
+        return three_way(Opcode.parse(instruction.mnemonic, instruction.qualifiers))
+    return resolve(instruction.mnemonic, instruction.qualifiers)
 
 
 def _end_of(entry: Entry) -> Where:

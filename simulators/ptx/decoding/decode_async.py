@@ -1,12 +1,13 @@
 """Decoding of asynchronous copies: `cp.async`, `cp.async.bulk`, `cp.reduce.async.bulk`, `st.async`, `red.async`.
 
-Instructions are looked up by their first words: `cp.async.bulk.tensor` and its like belong to `decode_tensor`.
+Tensor copies, `cp.async.bulk.tensor` and its like, are in `decode_tensor`.
 """
 
 from collections.abc import Collection, Sequence
 
 from tileproof.simulators.ptx.alu.operation import Operation, resolve
 from tileproof.simulators.ptx.async_form import BulkForm, CopyForm, GroupAction, GroupForm, Place, StoreForm
+from tileproof.simulators.ptx.decoding import decode_tensor
 from tileproof.simulators.ptx.decoding.decode_mbarrier import SHARED_SPACES, copies_arrive, mbarrier
 from tileproof.simulators.ptx.decoding.decode_memory import WRAPPING_OPERATIONS
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
@@ -56,6 +57,10 @@ def _copy(slots: Slots, instruction: Instruction) -> Step:
             return copies_arrive(slots, instruction)
         case ("bulk", "commit_group" | "wait_group", *words):
             return _group(instruction, words, bulk=True)
+        case ("bulk", "tensor", *_):
+            return decode_tensor.tensor(slots, instruction)
+        case ("bulk", "prefetch", "tensor", *_):
+            return decode_tensor.prefetch(slots, instruction)
         case ("bulk", "prefetch", "L2", "global", *words) if set(words) <= {_CACHE_HINT}:
             return Step(Kind.NOTHING, opcode(instruction), where(instruction))
         case ("bulk", "shared" | "shared::cta" | "shared::cluster" | "global", *words):
@@ -117,6 +122,8 @@ def _bulk(slots: Slots, instruction: Instruction, words: Sequence[str]) -> Step:
 
 def _reduce(slots: Slots, instruction: Instruction) -> Step:
     """`cp.reduce.async.bulk.TARGET.SOURCE.MECHANISM....OPERATION.TYPE`."""
+    if instruction.qualifiers[3:4] == ("tensor",):
+        return decode_tensor.reduce(slots, instruction)
     if instruction.qualifiers[:3] != ("reduce", "async", "bulk") or len(instruction.qualifiers) < 7:
         raise not_modelled(instruction, "this form is not modelled")
     space, *words = instruction.qualifiers[3:]

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from tileproof.simulators.ptx.alu.operation import resolve
+from tileproof.simulators.ptx.alu.operation import Operation, resolve
 from tileproof.simulators.ptx.decoding.decode_cluster import cluster_barrier
 from tileproof.simulators.ptx.decoding.decode_matrix import whole_warp
 from tileproof.simulators.ptx.decoding.decode_special import TIME_REGISTERS, time_move
 from tileproof.simulators.ptx.decoding.inlining import ASSERT_FAIL, PRINT
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
-from tileproof.simulators.ptx.decoding.slots import Slots, bits_of, check_count
+from tileproof.simulators.ptx.decoding.slots import Slots, bits_of, check_count, elements
 from tileproof.simulators.ptx.layout import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from tileproof.simulators.ptx.program import NONE, BarrierForm, CollectiveMode, Kind, Step
 from tileproof.simulators.ptx.text.syntax import Immediate, Instruction, Operand, Special, Vector
@@ -116,7 +116,31 @@ def _nothing(slots: Slots, instruction: Instruction) -> Step:
     return Step(Kind.NOTHING, opcode(instruction), where(instruction))
 
 
+def _mov_wide(slots: Slots, instruction: Instruction) -> Step:
+    """`mov.b128` between registers of 128 bits, and from and to pairs of 64 bits."""
+    check_count(instruction, len(instruction.operands), 2)
+    target, value = instruction.operands
+    for operand in (target, value):
+        check_count(instruction, len(elements(operand)), 2 if isinstance(operand, Vector) else 1)
+    kinds = ["b64" if isinstance(operand, Vector) else "b128" for operand in (target, value)]
+    return Step(
+        Kind.ARITHMETIC,
+        opcode(instruction),
+        where(instruction),
+        destinations=tuple(s for o in elements(target) for s in slots.destinations(instruction, o, kinds[0])),
+        sources=tuple(s for o in elements(value) for s in slots.sources(instruction, o, kinds[1])),
+        operation=_PAIR,
+        narrow=(0, 0),
+        sign_from=(0, 0),
+    )
+
+
+_PAIR = Operation("mov.b128", ("b64", "b64"), ("b64", "b64"), tuple, lambda values, masks: tuple(masks))
+
+
 def _mov(slots: Slots, instruction: Instruction) -> Step:
+    if instruction.qualifiers == ("b128",):
+        return _mov_wide(slots, instruction)
     if len(instruction.operands) == 2 and len(instruction.qualifiers) == 1:
         target, value = instruction.operands
         bits = bits_of(instruction.qualifiers[0])
@@ -171,7 +195,7 @@ def _cvta(slots: Slots, instruction: Instruction) -> Step:
     return slots.arithmetic(instruction, operation, (target, value, window))
 
 
-_NO_EFFECT_ON_VALUES = ("prefetch", "prefetchu", "nanosleep", "pmevent")
+_NO_EFFECT_ON_VALUES = ("nanosleep", "pmevent")
 
 DECODERS = {
     "bar": _barrier,

@@ -1,4 +1,4 @@
-"""Decoding of `ld`, `st`, `atom` and `red`."""
+"""Decoding of `ld` and `st`, and what `atom` and `red` share with them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,33 +6,56 @@ from dataclasses import replace
 import numpy as np
 
 from tileproof.simulators.ptx.alu.definedness import whole
-from tileproof.simulators.ptx.alu.operation import Operation, resolve
+from tileproof.simulators.ptx.alu.operation import Operation
+from tileproof.simulators.ptx.alu.requirement import BLACKWELL
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
-from tileproof.simulators.ptx.decoding.qualifiers import ATOMIC_TYPES, MemoryForm, memory_form
+from tileproof.simulators.ptx.decoding.qualifiers import CACHE_HINT, MemoryForm, memory_form
 from tileproof.simulators.ptx.decoding.slots import Slots, check_count, elements
 from tileproof.simulators.ptx.machine.memory import Bits
-from tileproof.simulators.ptx.program import SINK, Access, Kind, StateSpace, Step
-from tileproof.simulators.ptx.text.syntax import TYPE_BYTES, Address, Instruction, Operand
+from tileproof.simulators.ptx.program import Access, Kind, StateSpace, Step
+from tileproof.simulators.ptx.text.syntax import Address, Instruction, Operand
 
+_WIDEST = 16  # bytes of one access, but for the vectors of Blackwell
 _CONSTANT_SPACES = (StateSpace.CONST, StateSpace.PARAM)
 
 
 def _load(slots: Slots, instruction: Instruction) -> Step:
     form = _of_space(slots, instruction, instruction.operands[1])
-    slot, offset = slots.address(instruction, instruction.operands[1])
-    results = elements(instruction.operands[0])
+    _check_width(slots, instruction, form)
+    target, address = without_policy(slots, instruction)
+    slot, offset = slots.address(instruction, address)
+    results = elements(target)
     check_count(instruction, len(results), form.count)
-    types = (form.type,) * form.count
-    targets = [slots.destination(instruction, o, t) for o, t in zip(results, types, strict=True)]
+    targets = [slot for result in results for slot in slots.destinations(instruction, result, form.type)]
+    types = (form.type,) * form.count if form.type != "b128" else ("b64",) * len(targets)
     return Step(
         Kind.LOAD,
         opcode(instruction),
         where(instruction),
         destinations=tuple(targets),
         sources=(slot,),
-        access=_access(form, offset),
+        access=access_of(form, offset),
         sign_from=slots.sign_from(targets, types),
     )
+
+
+def without_policy(slots: Slots, instruction: Instruction) -> tuple[Operand, ...]:
+    """The operands without the cache policy that `.L2::cache_hint` brings, which changes no value."""
+    if CACHE_HINT not in instruction.qualifiers:
+        return instruction.operands
+    *operands, policy = instruction.operands
+    slots.source(instruction, policy, "b64")
+    return tuple(operands)
+
+
+def _check_width(slots: Slots, instruction: Instruction, form: MemoryForm) -> None:
+    """More than 16 bytes at once go to global memory only, on Blackwell (PTX ISA, "ld", "st")."""
+    total = form.element_bytes * form.count
+    if total <= _WIDEST:
+        return
+    slots.require(instruction, BLACKWELL)
+    if total > 2 * _WIDEST or form.space not in (StateSpace.GLOBAL, StateSpace.GENERIC):
+        raise not_modelled(instruction, f"{total} bytes of .{form.space.value} memory at once")
 
 
 def _of_space(slots: Slots, instruction: Instruction, address: Operand) -> MemoryForm:
@@ -46,59 +69,14 @@ def _store(slots: Slots, instruction: Instruction) -> Step:
     form = _of_space(slots, instruction, instruction.operands[0])
     if form.space in _CONSTANT_SPACES:
         raise not_modelled(instruction, f"a store to .{form.space.value} is not modelled")
-    slot, offset = slots.address(instruction, instruction.operands[0])
-    values = elements(instruction.operands[1])
+    _check_width(slots, instruction, form)
+    address, value = without_policy(slots, instruction)
+    slot, offset = slots.address(instruction, address)
+    values = elements(value)
     check_count(instruction, len(values), form.count)
-    sources = [slots.source(instruction, value, form.type) for value in values]
-    access = _access(form, offset)
+    sources = [slot for value in values for slot in slots.sources(instruction, value, form.type)]
+    access = access_of(form, offset)
     return Step(Kind.STORE, opcode(instruction), where(instruction), sources=(slot, *sources), access=access)
-
-
-def _atomic(slots: Slots, instruction: Instruction) -> Step:
-    form = memory_form(instruction)
-    returns = instruction.mnemonic == "atom"
-    name = _atomic_name(instruction, form)
-    slot, offset = slots.address(instruction, instruction.operands[1 if returns else 0])
-    operands = instruction.operands[2 if returns else 1 :]
-    check_count(instruction, len(operands), 2 if name == "cas" else 1)
-    values = [slots.source(instruction, operand, form.type) for operand in operands]
-    target = slots.destination(instruction, instruction.operands[0], form.type) if returns else SINK
-    return Step(
-        Kind.ATOMIC,
-        opcode(instruction),
-        where(instruction),
-        destinations=(target,),
-        sources=(slot, *values),
-        operation=_atomic_operation(instruction, name, form),
-        access=_access(form, offset),
-        sign_from=slots.sign_from((target,), (form.type,)),
-    )
-
-
-def _atomic_name(instruction: Instruction, form: MemoryForm) -> str:
-    names = [q for q in instruction.qualifiers if q in ATOMIC_TYPES]
-    if len(names) != 1 or form.count != 1 or form.type not in ATOMIC_TYPES[names[0]]:
-        raise not_modelled(instruction, "this atomic operation is not modelled")
-    if instruction.mnemonic == "red" and names[0] in ("exch", "cas"):
-        raise not_modelled(instruction, f"red has no .{names[0]}")
-    if form.space in (*_CONSTANT_SPACES, StateSpace.LOCAL):
-        raise not_modelled(instruction, f"there are no atomics on .{form.space.value}")
-    return names[0]
-
-
-def _atomic_operation(instruction: Instruction, name: str, form: MemoryForm) -> Operation | None:
-    """The combining step; None for exchange and compare-and-swap, which do not compute."""
-    if name in ("exch", "cas"):
-        return None
-    if name in WRAPPING_OPERATIONS:
-        return WRAPPING_OPERATIONS[name]
-    if form.type != "f32":
-        return resolve(name, (form.type,))
-    # PTX ISA, "atom": atom.add.f32 on global memory flushes subnormal inputs and results to sign-preserving zero;
-    # on shared memory it does not.
-    if form.space is StateSpace.GENERIC:
-        raise not_modelled(instruction, "atom.add.f32 on a generic address: global flushes subnormals, shared does not")
-    return resolve("add", ("f32",) if form.space is StateSpace.SHARED else ("ftz", "f32"))
 
 
 def _increment(values: Sequence[Bits]) -> tuple[Bits, ...]:
@@ -118,10 +96,11 @@ WRAPPING_OPERATIONS: Mapping[str, Operation] = {
 }
 
 
-def _access(form: MemoryForm, offset: int) -> Access:
+def access_of(form: MemoryForm, offset: int) -> Access:
+    """The access of a form; 128 bits are two elements of 64."""
     return Access(
         form.space,
-        TYPE_BYTES[form.type],
+        min(form.element_bytes, 8),
         offset,
         form.strong,
         form.acquires,
@@ -135,6 +114,4 @@ DECODERS = {
     "ld": _load,
     "ldu": _load,
     "st": _store,
-    "atom": _atomic,
-    "red": _atomic,
 }

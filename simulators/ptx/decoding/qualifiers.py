@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tileproof.simulators.ptx.alu.scalar import SCALARS
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled
 from tileproof.simulators.ptx.program import Scope, StateSpace
 from tileproof.simulators.ptx.text.syntax import TYPE_BYTES, Instruction
@@ -20,17 +21,29 @@ SPACES = {
 _COUNTS = {"v2": 2, "v4": 4, "v8": 8}
 _ACQUIRING = frozenset({"acquire", "acq_rel"})
 _RELEASING = frozenset({"release", "acq_rel"})
-_STRONG = frozenset({"volatile", "relaxed"}) | _ACQUIRING | _RELEASING
+_SYSTEM = frozenset({"volatile", "mmio"})
+_STRONG = _SYSTEM | {"relaxed"} | _ACQUIRING | _RELEASING
 SCOPES = {"cta": Scope.CTA, "cluster": Scope.CLUSTER, "gpu": Scope.GPU, "sys": Scope.SYS}
 # Cache operators and eviction hints never change a value (PTX ISA, "Cache Operators").
 _HINTS = frozenset({"weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc"})
+_HINT_WORDS = ("L1::evict", "L1::no_allocate", "L2::evict", "L2::64B", "L2::128B", "L2::256B")
 # Operations of atom and red, and the types that they take here (PTX ISA, "atom").
 ATOMIC_TYPES = {
-    "add": ("u32", "s32", "u64", "f32"),
+    "add": ("u32", "s32", "u64", "f32", "f64", "f16", "bf16", "f16x2", "bf16x2"),
     **dict.fromkeys(("min", "max"), ("u32", "s32", "u64", "s64")),
-    **dict.fromkeys(("and", "or", "xor", "exch", "cas"), ("b32", "b64")),
+    **dict.fromkeys(("and", "or", "xor"), ("b32", "b64")),
+    "exch": ("b32", "b64", "b128"),
+    "cas": ("b16", "b32", "b64", "b128"),
     **dict.fromkeys(("inc", "dec"), ("u32",)),
 }
+_OF_HALVES = ("add", "min", "max")
+# By element type, operations on vectors and their lengths (PTX ISA, "atom": .vec_16_bit, .vec_32_bit).
+VECTOR_ATOMICS = {
+    "f32": (("add", 2), ("add", 4)),
+    **{type_: tuple((name, n) for name in _OF_HALVES for n in (2, 4, 8)) for type_ in ("f16", "bf16")},
+    **{type_: tuple((name, n) for name in _OF_HALVES for n in (2, 4)) for type_ in ("f16x2", "bf16x2")},
+}
+CACHE_HINT = "L2::cache_hint"
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,11 @@ class MemoryForm:
     scope: Scope
     non_coherent: bool
 
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one element in memory."""
+        return TYPE_BYTES[self.type] if self.type in TYPE_BYTES else SCALARS[self.type].bits // 8
+
 
 def memory_form(instruction: Instruction) -> MemoryForm:
     """Read the qualifiers of `ld`, `st`, `atom` or `red`.
@@ -57,7 +75,7 @@ def memory_form(instruction: Instruction) -> MemoryForm:
     for qualifier in instruction.qualifiers:
         if qualifier in SPACES:
             space = SPACES[qualifier]
-        elif qualifier in TYPE_BYTES and qualifier != "b128":
+        elif qualifier in TYPE_BYTES or _is_atomic_type(instruction, qualifier):
             type_ = qualifier
         elif qualifier in _COUNTS:
             count = _COUNTS[qualifier]
@@ -87,12 +105,16 @@ def _scope(strong: bool, semantics: set[str], scopes: list[Scope]) -> Scope:
     """The scope of a strong access: `.volatile` is `.relaxed.sys`, and atomics are `.gpu` where they say nothing."""
     if scopes:
         return max(scopes)
-    return (Scope.SYS if "volatile" in semantics else Scope.GPU) if strong else Scope.CTA
+    return (Scope.SYS if semantics & _SYSTEM else Scope.GPU) if strong else Scope.CTA
 
 
 def _is_hint(qualifier: str) -> bool:
-    return qualifier.startswith(("L1::evict", "L1::no_allocate", "L2::evict", "L2::64B", "L2::128B", "L2::256B"))
+    return qualifier == CACHE_HINT or qualifier.startswith(_HINT_WORDS)
 
 
 def _is_atomic(instruction: Instruction, qualifier: str) -> bool:
-    return instruction.mnemonic in ("atom", "red") and qualifier in ATOMIC_TYPES
+    return instruction.mnemonic in ("atom", "red") and (qualifier in ATOMIC_TYPES or qualifier == "noftz")
+
+
+def _is_atomic_type(instruction: Instruction, qualifier: str) -> bool:
+    return instruction.mnemonic in ("atom", "red") and qualifier in ("bf16", "bf16x2")

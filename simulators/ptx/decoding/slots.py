@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from tileproof.simulators.ptx.alu.carry import CARRY
 from tileproof.simulators.ptx.alu.operation import Operation
+from tileproof.simulators.ptx.alu.requirement import Requirement
 from tileproof.simulators.ptx.alu.scalar import SCALARS
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
 from tileproof.simulators.ptx.decoding.variables import Variables
 from tileproof.simulators.ptx.machine.memory import Bits
-from tileproof.simulators.ptx.program import SINK, Kind, Step
+from tileproof.simulators.ptx.program import NONE, SINK, Kind, Step
 from tileproof.simulators.ptx.text.syntax import (
     Address,
     Entry,
@@ -55,6 +57,7 @@ class Slots:
 
     Attributes:
         entry: the kernel.
+        target: the module's, such as "sm_90a".
         bits: width of every slot.
         constants: slot to raw bits.
         specials: slot to the name of a special register.
@@ -62,17 +65,20 @@ class Slots:
         globals_used: constant slot to the module variable, and byte offset in it, whose address it holds.
     """
 
-    def __init__(self, entry: Entry, variables: Variables) -> None:
+    def __init__(self, entry: Entry, variables: Variables, target: str) -> None:
         self.entry = entry
-        self.bits = [bits_of(type_) for type_ in entry.registers.values()]
+        self.target = target
+        self.bits = [64 if type_ == "b128" else bits_of(type_) for type_ in entry.registers.values()]
         self.constants: dict[int, int] = {}
         self.specials: dict[int, str] = {}
         self.shared_symbols: dict[int, tuple[str, int]] = {}
         self.globals_used: dict[int, tuple[Variable, int]] = {}
         self._variables = variables
         self._registers = {name: slot for slot, name in enumerate(entry.registers)}
+        self._upper_halves = {n: self._new_slot(64) for n, type_ in entry.registers.items() if type_ == "b128"}
         self._constant_slots: dict[int, int] = {}
         self._special_slots: dict[str, int] = {}
+        self._carry_slot = NONE
         self._shared_slots: dict[tuple[str, int], int] = {}
         self._shared_names = frozenset(v.name for v in (*variables.shared.static, *variables.shared.dynamic))
 
@@ -113,16 +119,36 @@ class Slots:
         self._check_width(instruction, operand.name, type_)
         return self._registers[operand.name]
 
+    def sources(self, instruction: Instruction, operand: Operand, type_: str) -> tuple[int, ...]:
+        """The slots of a source operand: two of 64 bits, the lower one first, for 128 bits."""
+        return self._halves(instruction, operand) if type_ == "b128" else (self.source(instruction, operand, type_),)
+
+    def destinations(self, instruction: Instruction, operand: Operand, type_: str) -> tuple[int, ...]:
+        """The slots of a result: two of 64 bits, the lower one first, for 128 bits."""
+        if type_ != "b128":
+            return (self.destination(instruction, operand, type_),)
+        return (SINK, SINK) if isinstance(operand, Sink) else self._halves(instruction, operand)
+
+    def _halves(self, instruction: Instruction, operand: Operand) -> tuple[int, int]:
+        if not isinstance(operand, Register) or operand.name not in self._upper_halves:
+            raise not_modelled(instruction, "128 bits need a register of type .b128")
+        return self._registers[operand.name], self._upper_halves[operand.name]
+
     def arithmetic(self, instruction: Instruction, operation: Operation, operands: Sequence[Operand]) -> Step:
         """A step that computes `operation`: destinations first, sources after them, as PTX writes them."""
+        self.require(instruction, operation.requires)
         results = pair(operands[0])
-        if len(operands) - 1 != len(operation.sources) or len(results) > len(operation.destinations):
+        shown = [type_ for type_ in operation.sources if type_ != CARRY]
+        given = [type_ for type_ in operation.destinations if type_ != CARRY]
+        if len(operands) - 1 != len(shown) or len(results) > len(given):
             raise not_modelled(instruction, f"{len(operands)} operands do not fit {operation.name}")
         inputs = [operand.register if isinstance(operand, Negated) else operand for operand in operands[1:]]
         negated = [index for index, operand in enumerate(operands[1:]) if isinstance(operand, Negated)]
-        sources = [self.source(instruction, o, t) for o, t in zip(inputs, operation.sources, strict=True)]
-        results += (Sink(),) * (len(operation.destinations) - len(results))
-        targets = [self.destination(instruction, o, t) for o, t in zip(results, operation.destinations, strict=True)]
+        sources = [self.source(instruction, o, t) for o, t in zip(inputs, shown, strict=True)]
+        results += (Sink(),) * (len(given) - len(results))
+        targets = [self.destination(instruction, o, t) for o, t in zip(results, given, strict=True)]
+        sources += [self._carry()] * (len(operation.sources) - len(shown))
+        targets += [self._carry()] * (len(operation.destinations) - len(given))
         return Step(
             Kind.ARITHMETIC,
             opcode(instruction),
@@ -133,6 +159,17 @@ class Slots:
             narrow=self.narrow(sources, operation.sources),
             sign_from=self.sign_from(targets, operation.destinations),
         )
+
+    def require(self, instruction: Instruction, requirement: Requirement) -> None:
+        """Refuse an instruction that the module's target does not have."""
+        if not requirement.met_by(self.target):
+            raise not_modelled(instruction, f"{self.target} does not have it", f"it needs .target {requirement}")
+
+    def _carry(self) -> int:
+        """The slot of the carry flag, which nothing has written at first."""
+        if self._carry_slot == NONE:
+            self._carry_slot = self._new_slot(1)
+        return self._carry_slot
 
     def narrow(self, slots: Sequence[int], types: Sequence[str]) -> tuple[int, ...]:
         """Bits of each operand type where its register is wider, else 0."""
@@ -197,7 +234,7 @@ class Slots:
 
     def _check_width(self, instruction: Instruction, register: str, type_: str) -> None:
         have = self.entry.registers[register]
-        if (type_ == "pred") != (have == "pred") or bits_of(have) < bits_of(type_):
+        if have == "b128" or (type_ == "pred") != (have == "pred") or bits_of(have) < bits_of(type_):
             raise not_modelled(instruction, f"register {register} of type .{have} as an operand of type .{type_}")
 
     def _new_slot(self, width: int) -> int:

@@ -157,9 +157,9 @@ def convert(op: Any, pa: Any, pb: Any, p_out: Any, n: Any, ma: Any, mb: Any, kee
         n: length of the rows.
         ma, mb: masks of the sources.
         keep: mask of the result.
-        k: to 16 bits: top code, relu. To 8 bits: top code, relu, fraction bits, least exponent. From integers: sign bit.
-            To integers: rounding, least normal number where subnormals are flushed, largest, smallest, NaN's result,
-            and as doubles: first number above the largest, smallest.
+        k: to 16 bits: top code, relu. To 8 bits: top code, relu, fraction bits, least exponent. From integers: sign
+            bit. To integers: rounding, least normal number where subnormals are flushed, largest, smallest, result of
+            a NaN, and as doubles: first number above the largest, smallest.
     """
     a, b, out = longs_at(pa, n), longs_at(pb, n), longs_at(p_out, n)
     k0, k1, k2, k3 = k[0], k[1], k[2], k[3]

@@ -53,7 +53,7 @@ GLOBAL_READ, GLOBAL_WRITTEN, SHARED_READ, SHARED_WRITTEN, CHANGES, STEPS = 0, 1,
 COUNTERS = 6
 
 # What a call and its caller tell each other.
-PC, STOP, MOST, MADE, LANES, LIVE, TOGETHER = 0, 1, 2, 3, 4, 5, 6
+PC, STOP, MOST, MADE, LANES, LIVE, TOGETHER, OPEN = 0, 1, 2, 3, 4, 5, 6, 7
 FRAME = 8
 
 # Operations. 0 is none: the step is the reference engine's.

@@ -41,6 +41,7 @@ from tileproof.simulators.ptx.fast.layout import (
     NEVER,
     NOTHING,
     OP,
+    OPEN,
     PACK,
     PARTLY,
     PC,
@@ -91,6 +92,17 @@ def _sources_undefined(row: Any, operands: Any, flags: Any, masks: Any, runs: An
         if flags[slot] != DEFINED and _undefined(slot, np.uint64(operands[source, MASK]), flags, masks, runs):
             return True
     return False
+
+
+@part
+def _is_open(row: Any, operands: Any, brackets: Any) -> Any:
+    """Whether a register of the step may hold an interval instead of a value."""
+    found = row[GUARD] >= 0 and brackets[row[GUARD]] != 0
+    for source in range(row[SOURCE], row[SOURCE] + row[SOURCES]):
+        found |= brackets[operands[source, SLOT]] != 0
+    for result in range(row[RESULT], row[RESULT] + row[RESULTS]):
+        found |= operands[result, SLOT] >= 0 and brackets[operands[result, SLOT]] != 0
+    return found
 
 
 @part
@@ -282,6 +294,7 @@ def _made(stamp: int) -> Any:
         masks: Any,
         flags: Any,
         never: Any,
+        brackets: Any,
         runs: Any,
         chosen: Any,
         spaces: Any,
@@ -301,6 +314,8 @@ def _made(stamp: int) -> Any:
             row = code[pc]
             op = row[OP]
             if op == COLD:
+                break
+            if frame[OPEN] and _is_open(row, operands, brackets):
                 break
             active, here = total, runs
             guard = row[GUARD]

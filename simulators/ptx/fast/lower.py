@@ -210,12 +210,12 @@ class _Lowering:
     def _arithmetic(self, step: Step) -> Row | None:
         operation = step.operation
         assert operation is not None
-        constants = [self._program.constants.get(slot, -1) for slot in step.sources]
-        globals_used = self._program.globals_used
-        form = form_of(operation.name, [-1 if s in globals_used else c for s, c in zip(step.sources, constants)])
+        program = self._program
+        constants = [-1 if s in program.globals_used else program.constants.get(s, -1) for s in step.sources]
+        form = form_of(operation.name, constants)
         if form is None:
             return None
-        inverted = ()
+        inverted: tuple[int, ...] = ()
         if operation.inverted:
             if form.op not in (op.COMPARE, op.COMPARE_SINGLE, op.COMPARE_DOUBLE, op.SELECT):
                 return None

@@ -3,12 +3,19 @@
 Division by zero is IEEE 754's, integers wrap, and nobody calls a part from Python.
 """
 
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numba
 
-#: A function of the loop.
-part: Any = partial(numba.njit, no_cpython_wrapper=True, error_model="numpy")
-#: A function that becomes part of its callers.
-inlined: Any = partial(numba.njit, no_cpython_wrapper=True, error_model="numpy", forceinline=True)
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def part(function: Function) -> Function:
+    """A function of the loop."""
+    return cast(Function, numba.njit(function, no_cpython_wrapper=True, error_model="numpy"))
+
+
+def inlined(function: Function) -> Function:
+    """A function that becomes part of its callers."""
+    return cast(Function, numba.njit(function, no_cpython_wrapper=True, error_model="numpy", forceinline=True))

@@ -55,11 +55,15 @@ class FastTurns:
         """The next wave."""
         if wave.geometry.lanes != self._lanes:
             self._make_room(wave.geometry.lanes)
+        self._ordered = order_is_on(wave)
+        self._look(wave)
+
+    def _look(self, wave: Wave) -> None:
+        """Where the wave's memories are."""
         for index, space in enumerate(_WINDOWS, start=1):
             window = wave.spaces[space]
             # The shared memory of a cluster of several blocks is the reference engine's: its line says 0 bytes.
             self._spaces[index] = (*window.line(), 0) if isinstance(window, Window) else 0
-        self._ordered = order_is_on(wave)
         if self._ordered:  # accesses whose order is checked are the reference engine's
             self._spaces[layout.SHARED] = 0
         if self._has_objects:
@@ -93,8 +97,10 @@ class FastTurns:
         registers, frame, counters = wave.registers, self._frame, self._counters
         memory = wave.spaces[StateSpace.GLOBAL]
         assert isinstance(memory, GlobalMemory)
-        together = count == registers.present and not self._ordered
-        frame[: layout.TOGETHER + 1] = (pc, stop, most, 0, count, registers.present, together)
+        together, open_ = count == registers.present and not self._ordered, registers.brackets.live
+        if open_:
+            self._look(wave)
+        frame[: layout.OPEN + 1] = (pc, stop, most, 0, count, registers.present, together, open_)
         pc = self._run(
             self._bytecode.code,
             self._bytecode.constants,
@@ -103,6 +109,7 @@ class FastTurns:
             registers.masks,
             registers.known,
             registers.never,
+            registers.brackets.flags,
             runs,
             self._chosen,
             self._spaces,

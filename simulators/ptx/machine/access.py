@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine import bracket
 from tileproof.simulators.ptx.machine.addressing import Positions, access_of, pieces
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask, Piece
 from tileproof.simulators.ptx.machine.order.kinds import AccessKind
@@ -14,6 +15,7 @@ from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import StateSpace, Step
 
 #: Whose accesses are ordered: local memory is private, the others are read only.
+_WORD_BYTES = 8
 ORDERED_SPACES = frozenset({StateSpace.GLOBAL, StateSpace.SHARED})
 
 
@@ -24,12 +26,15 @@ def load(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     count = len(step.destinations)
     values: list[Bits | None] = [None] * count
     masks: list[Bits | None] = [None] * count
+    opened: list[bracket.Opened] = []
     for space, positions, piece in pieces(wave, step, selection, lanes):
         for index in range(count):
             loaded, undefined = piece.backing.load(piece.offsets + index * access.size, access.size)
             values[index] = scatter(values[index], lanes.size, positions, loaded)
             if undefined is not None:
                 masks[index] = scatter(masks[index], lanes.size, positions, undefined)
+            if piece.backing.brackets is not None:
+                opened += bracket.found(piece, index, access.size, positions)
         if space in ORDERED_SPACES:
             _order_load(wave, step, pc, lanes[positions], space, piece)
         wave.count_read(space, piece.offsets.size * step.access_bytes)
@@ -37,6 +42,8 @@ def load(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     signs = step.sign_from or (0,) * count
     for slot, value, mask, sign in zip(step.destinations, values, masks, signs, strict=True):
         wave.registers.write(slot, selection, np.zeros(lanes.size, np.uint64) if value is None else value, mask, sign)
+    if opened:
+        bracket.loaded(wave, step, lanes, opened)
 
 
 def store(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
@@ -47,6 +54,7 @@ def store(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     narrow = (8 * access.size,) * len(slots)
     values = [wave.registers.read(slot, selection, 8 * access.size) for slot in slots]
     masks = wave.registers.undefined(slots, selection, narrow)
+    intervals = bracket.stored(wave, step, selection, values) if wave.registers.brackets.live else None
     for space, positions, piece in pieces(wave, step, selection, lanes):
         here = [value[positions] for value in values]
         undefined = None if masks is None else [mask[positions] for mask in masks]
@@ -60,6 +68,8 @@ def store(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         for index, value in enumerate(here):
             mask = None if undefined is None else undefined[index]
             piece.backing.store(piece.offsets + index * access.size, access.size, value, mask)
+        if intervals is not None:
+            bracket.put(wave, space, piece, access.size, [i and i.take(positions) for i in intervals])
         wave.count_written(space, piece.offsets.size * step.access_bytes)
 
 
@@ -81,6 +91,19 @@ def _order_store(
         wave.order.strong_store(
             lanes, space, piece.backing, piece.offsets, step.access_bytes, access.scope, access.releases
         )
+
+
+def discard(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
+    """`discard`: the bytes lose their values, as after a store of bits that nothing wrote."""
+    access = access_of(step)
+    lanes = wave.ids(selection)
+    for space, positions, piece in pieces(wave, step, selection, lanes):
+        kind = AccessKind.of(step, access)
+        wave.order.access(kind, step, pc, lanes[positions], space, piece.backing, piece.offsets, access.size)
+        nothing = np.zeros(piece.offsets.size, np.uint64)
+        for start in range(0, access.size, _WORD_BYTES):
+            piece.backing.store(piece.offsets + start, _WORD_BYTES, nothing, ~nothing)
+        wave.count_written(space, piece.offsets.size * access.size)
 
 
 class _Unchanged:

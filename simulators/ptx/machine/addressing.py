@@ -12,6 +12,7 @@ from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Access, StateSpace, Step
 
 _VERBS = {"ld": "reads", "ldu": "reads", "st": "writes", "atom": "updates", "red": "updates"}
+_VERBS["discard"] = "discards"
 _VERBS |= {"ldmatrix": "reads", "stmatrix": "writes", "wgmma": "reads"}
 _GENERIC_WINDOWS = (
     (StateSpace.CLUSTER, SHARED_WINDOW),

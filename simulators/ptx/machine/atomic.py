@@ -7,11 +7,13 @@ address gives all intermediate values at once. Example: lanes that add 5, 7 and 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tileproof.simulators.ptx.alu.operation import Operation
+from tileproof.simulators.ptx.alu.operation import NotModelled, Operation
+from tileproof.simulators.ptx.alu.scalar import SCALARS
+from tileproof.simulators.ptx.machine import bracket
 from tileproof.simulators.ptx.machine.access import ORDERED_SPACES, check_output, scatter
 from tileproof.simulators.ptx.machine.addressing import access_of, pieces
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask, Piece
@@ -27,45 +29,138 @@ _CAS_VALUES = 2
 
 
 def atomic(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
-    """`atom` and `red`: the old value is returned; a wrong access returns zero, defined."""
+    """`atom` and `red`: the old values are returned; a wrong access returns zero, defined.
+
+    The elements of a vector are atomics of their own; the two halves of 128 bits are one.
+    """
     access = access_of(step)
     lanes = wave.ids(selection)
-    slots = step.sources[1:]
+    slots, count = step.sources[1:], len(step.destinations)
     values = [wave.registers.read(slot, selection, 8 * access.size) for slot in slots]
     masks = wave.registers.undefined(slots, selection, (8 * access.size,) * len(slots))
-    old = np.zeros(lanes.size, np.uint64)
-    old_masks: Bits | None = None
+    old = np.zeros((count, lanes.size), np.uint64)
+    old_masks: list[Bits | None] = [None] * count
     for space, positions, piece in pieces(wave, step, selection, lanes):
+        if space is StateSpace.SHARED and count > 1 and step.operation is not None:
+            raise NotModelled(f"{step.opcode} at {step.where}: vector atomics on shared memory are not modelled")
+        undefined = None if masks is None else [mask[positions] for mask in masks]
+        queue = _Queue.of(piece.offsets, wave.lane_order(piece.offsets.size))
+        parts = _parts(step, piece)
+        if piece.backing.brackets is not None:
+            bracket.refuse_atomic(step, piece)
         if space in ORDERED_SPACES:
             kind = AccessKind.of(step, access)
-            wave.order.access(kind, step, pc, lanes[positions], space, piece.backing, piece.offsets, access.size)
-        undefined = None if masks is None else [mask[positions] for mask in masks]
-        outcome = _update(wave, step, piece, [value[positions] for value in values], undefined)
+            for part in parts:
+                place = part.piece.offsets
+                wave.order.access(kind, step, pc, lanes[positions], space, piece.backing, place, part.nbytes)
+        outcomes = _outcomes(step, space, queue, parts, [value[positions] for value in values], undefined)
         if space in ORDERED_SPACES:
-            succeeds = values[0][positions] == outcome.old if len(values) == _CAS_VALUES else None
-            _order_update(wave, step, lanes[positions], space, piece, outcome.turns, succeeds)
-        if space is StateSpace.GLOBAL and outcome.new_undefined.any():
-            check_output(wave, step, lanes[positions], [outcome.new_undefined])
-        old[positions] = outcome.old
-        if outcome.old_undefined.any():
-            old_masks = scatter(old_masks, lanes.size, positions, outcome.old_undefined)
-        wave.count_read(space, piece.offsets.size * access.size)
-        wave.count_written(space, piece.offsets.size * access.size, changed=outcome.changed)
-        wave.polls += not outcome.changed
-    wave.registers.write(step.destinations[0], selection, old, old_masks, *step.sign_from)
+            succeeds = _succeeds(outcomes, [value[positions] for value in values])
+            for part in parts:
+                _order_update(wave, step, lanes[positions], space, part, queue.position, succeeds)
+        for index, outcome in enumerate(outcomes):
+            if space is StateSpace.GLOBAL and outcome.new_undefined.any():
+                check_output(wave, step, lanes[positions], [outcome.new_undefined])
+            old[index][positions] = outcome.old
+            if outcome.old_undefined.any():
+                old_masks[index] = scatter(old_masks[index], lanes.size, positions, outcome.old_undefined)
+        changed = any(outcome.changed for outcome in outcomes)
+        wave.count_read(space, piece.offsets.size * step.access_bytes)
+        wave.count_written(space, piece.offsets.size * step.access_bytes, changed=changed)
+        wave.polls += not changed
+    signs = step.sign_from or (0,) * count
+    for slot, before, mask, sign in zip(step.destinations, old, old_masks, signs, strict=True):
+        wave.registers.write(slot, selection, before, mask, sign)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What is atomic as a whole: an element of a vector, or everything."""
+
+    piece: Piece
+    nbytes: int
+
+
+def _is_wide(step: Step) -> bool:
+    """Exchange and compare-and-swap of 128 bits, as two halves."""
+    return step.operation is None and len(step.destinations) > 1
+
+
+def _parts(step: Step, piece: Piece) -> list[_Part]:
+    if _is_wide(step):
+        return [_Part(piece, step.access_bytes)]
+    size = access_of(step).size
+    moved = (replace(piece, offsets=piece.offsets + index * size) for index in range(len(step.destinations)))
+    return [_Part(each, size) for each in moved]
+
+
+def _outcomes(
+    step: Step,
+    space: StateSpace,
+    queue: "_Queue",
+    parts: Sequence[_Part],
+    operands: Sequence[Bits],
+    undefined: Sequence[Bits] | None,
+) -> list["_Outcome"]:
+    """One outcome an element."""
+    size, count = access_of(step).size, len(step.destinations)
+    if _is_wide(step):
+        return _update_wide(parts[0].piece, size, queue, operands, undefined)
+    shared = step.shared_operation if space is StateSpace.SHARED else None
+    operation = shared or step.operation
+    masks = [None if undefined is None else undefined[index::count] for index in range(count)]
+    return [
+        _update(operation, part.piece, size, queue, operands[index::count], masks[index])
+        for index, part in enumerate(parts)
+    ]
+
+
+def _succeeds(outcomes: Sequence["_Outcome"], operands: Sequence[Bits]) -> Mask | None:
+    """Where a compare-and-swap writes; None for everything else, which always does."""
+    if len(operands) != _CAS_VALUES * len(outcomes):
+        return None
+    equal: Mask = np.logical_and.reduce([operand == o.old for operand, o in zip(operands, outcomes, strict=False)])
+    return equal
+
+
+def _update_wide(
+    piece: Piece, size: int, queue: "_Queue", operands: Sequence[Bits], undefined: Sequence[Bits] | None
+) -> list["_Outcome"]:
+    """128 bits in two halves, the lower one first: exchanged, or swapped where both equal the comparand."""
+    outcomes = [_Outcome.of(queue), _Outcome.of(queue)]
+    for turn in queue.rounds():
+        halves = [piece.backing.load(piece.offsets[turn] + index * size, size) for index in range(2)]
+        mine = [operand[turn] for operand in operands]
+        masks = [np.zeros_like(mine[0])] * len(mine) if undefined is None else [mask[turn] for mask in undefined]
+        old_masks = [np.zeros_like(old) if mask is None else mask for old, mask in halves]
+        equal, unknown = np.ones(turn.size, np.bool_), np.zeros(turn.size, np.bool_)
+        if len(mine) > len(halves):
+            for (old, _), mask, comparand, given in zip(halves, old_masks, mine, masks, strict=False):
+                equal &= old == comparand
+                unknown |= (mask | given) != 0
+        for index, (old, _) in enumerate(halves):
+            swap, given = mine[index - 2], masks[index - 2]
+            new = np.where(equal, swap, old)
+            new_mask = np.where(unknown, EVERY_BIT, np.where(equal, given, old_masks[index]))
+            offsets = piece.offsets[turn] + index * size
+            piece.backing.store(offsets, size, new, new_mask if new_mask.any() else None)
+            outcome = outcomes[index]
+            outcome.old[turn], outcome.old_undefined[turn] = old, old_masks[index]
+            outcome.new[turn], outcome.new_undefined[turn] = new, new_mask
+    return outcomes
 
 
 def _order_update(
-    wave: Wave, step: Step, lanes: Lanes, space: StateSpace, piece: Piece, turns: Lanes, writes: Mask | None
+    wave: Wave, step: Step, lanes: Lanes, space: StateSpace, part: _Part, turns: Lanes, writes: Mask | None
 ) -> None:
     """What the atomics publish and learn, in the order of their turns; a compare-and-swap that fails only reads."""
     access = access_of(step)
     wave.order.strong_update(
         lanes[turns],
         space,
-        piece.backing,
-        piece.offsets[turns],
-        access.size,
+        part.piece.backing,
+        part.piece.offsets[turns],
+        part.nbytes,
         access.scope,
         access.acquires,
         access.releases,
@@ -103,18 +198,17 @@ class _Queue:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """Values before and after each lane's turn, and their undefined bits; positions in the order of the turns."""
+    """Values before and after each lane's turn, and their undefined bits."""
 
     old: Bits
     old_undefined: Bits
     new: Bits
     new_undefined: Bits
-    turns: Lanes
 
     @classmethod
     def of(cls, queue: _Queue) -> "_Outcome":
         old, old_undefined, new, new_undefined = np.zeros((4, queue.position.size), np.uint64)
-        return cls(old, old_undefined, new, new_undefined, queue.position)
+        return cls(old, old_undefined, new, new_undefined)
 
     @property
     def changed(self) -> bool:
@@ -123,12 +217,14 @@ class _Outcome:
 
 
 def _update(
-    wave: Wave, step: Step, piece: Piece, operands: Sequence[Bits], undefined: Sequence[Bits] | None
+    operation: Operation | None,
+    piece: Piece,
+    size: int,
+    queue: _Queue,
+    operands: Sequence[Bits],
+    undefined: Sequence[Bits] | None,
 ) -> _Outcome:
     """Read, combine, write, one lane of an address after the other."""
-    size = access_of(step).size
-    queue = _Queue.of(piece.offsets, wave.lane_order(piece.offsets.size))
-    operation = step.operation
     if undefined is None and queue.rank.max() >= CROWDED:
         held, mask = piece.backing.load(piece.offsets, size)
         if mask is None and operation is not None and _is_associative(operation):
@@ -151,7 +247,7 @@ def _update(
 
 def _is_associative(operation: Operation) -> bool:
     name, _, type_ = operation.name.rpartition(".")
-    return name in _ASSOCIATIVE and not type_.startswith("f")
+    return name in _ASSOCIATIVE and not SCALARS[type_].is_float
 
 
 def _scan(operation: Operation, piece: Piece, size: int, queue: _Queue, held: Bits, operand: Bits) -> _Outcome:

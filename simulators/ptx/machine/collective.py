@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from tileproof.simulators.ptx.machine import bracket
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
 from tileproof.simulators.ptx.machine.registers import EVERY_BIT, Selection
 from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
@@ -50,8 +51,10 @@ def shuffle(wave: Wave, step: Step, selection: Selection) -> None:
         mask |= everyone[chosen] | unknown
         in_segment = unknown & np.uint64(1)
         everyone[lanes] = value
+    carried = bracket.shuffled(wave, step, selection, value, lanes, chosen) if registers.brackets.live else None
     registers.write(step.destinations[0], selection, everyone[chosen], mask if mask.any() else None)
     registers.write(step.destinations[1], selection, inside.astype(np.uint64), in_segment)
+    bracket.write(wave, step, selection, carried)
 
 
 def _source_lane(step: Step, lane: Lanes, offset: Lanes, clamp: Lanes) -> tuple[Lanes, Mask]:

@@ -8,6 +8,7 @@ from tileproof.simulators.ptx.machine import (
     access,
     atomic,
     block_barrier,
+    bracket,
     clock,
     cluster_address,
     cluster_barrier,
@@ -47,6 +48,8 @@ def _handler(step: Step, pc: int) -> Handler | None:
             return lambda wave, selection: atomic.atomic(wave, step, pc, selection)
         case Kind.ACTIVE_MASK:
             return lambda wave, selection: collective.active_mask(wave, step, selection)
+        case Kind.DISCARD:
+            return lambda wave, selection: access.discard(wave, step, pc, selection)
         case Kind.PRINT:
             return lambda wave, selection: trap.printed(wave, step, selection)
         case Kind.FENCE:
@@ -87,7 +90,7 @@ def _arithmetic(step: Step) -> Handler:
     compute, sources, narrow = operation.compute, step.sources, step.narrow
     reads = tuple(zip(sources, narrow, strict=True))
     writes = tuple(zip(step.destinations, step.sign_from, strict=True))
-    undefined_result = operation.undefined
+    undefined_result, approximate = operation.undefined, operation.allowed is not None
 
     def execute(wave: Wave, selection: Selection) -> None:
         registers = wave.registers
@@ -97,8 +100,11 @@ def _arithmetic(step: Step) -> Handler:
         masks: Sequence[Bits | None] = (None,) * len(writes)
         if undefined is not None:
             masks = undefined_result(values, undefined)
+        carried = bracket.results(wave, step, selection, values) if approximate or registers.brackets.live else None
         for (slot, sign), result, mask in zip(writes, results, masks, strict=True):
             registers.write(slot, selection, result, mask, sign)
+        if carried is not None:
+            bracket.write(wave, step, selection, carried)
 
     return execute
 
@@ -108,7 +114,9 @@ def _pack(wave: Wave, step: Step, selection: Selection) -> None:
     values = [registers.read(s, selection, n) for s, n in zip(step.sources, step.narrow, strict=True)]
     undefined = registers.undefined(step.sources, selection, step.narrow)
     mask = None if undefined is None else _join(undefined, step.element_bits)
+    carried = bracket.pack(wave, step, selection, values) if registers.brackets.live else None
     registers.write(step.destinations[0], selection, _join(values, step.element_bits), mask)
+    bracket.write(wave, step, selection, carried)
 
 
 def _join(elements: Sequence[Bits], bits: int) -> Bits:
@@ -122,8 +130,10 @@ def _unpack(wave: Wave, step: Step, selection: Selection) -> None:
     registers = wave.registers
     value = registers.read(step.sources[0], selection)
     undefined = registers.undefined(step.sources, selection)
+    carried = bracket.unpack(wave, step, selection, value) if registers.brackets.live else None
     field = np.uint64((1 << step.element_bits) - 1)
     for index, slot in enumerate(step.destinations):
         shift = np.uint64(index * step.element_bits)
         mask = None if undefined is None else (undefined[0] >> shift) & field
         registers.write(slot, selection, (value >> shift) & field, mask)
+    bracket.write(wave, step, selection, carried)

@@ -14,7 +14,15 @@ from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.fast.lower import plain_barrier
 from tileproof.simulators.ptx.fast.turn import FastTurns, runs_of
 from tileproof.simulators.ptx.findings import FindingKind
-from tileproof.simulators.ptx.machine import block_barrier, cluster_barrier, meeting, register_count, stall, trap
+from tileproof.simulators.ptx.machine import (
+    block_barrier,
+    bracket,
+    cluster_barrier,
+    meeting,
+    register_count,
+    stall,
+    trap,
+)
 from tileproof.simulators.ptx.machine.asynchronous import endings
 from tileproof.simulators.ptx.machine.compute import handlers
 from tileproof.simulators.ptx.machine.memory import Lanes
@@ -146,6 +154,8 @@ class Engine:
         active = selection if step.guard == NO_GUARD else _guarded(wave, step, selection)
         if active is None:
             return pc + 1
+        if wave.registers.brackets.live:
+            bracket.check_operands(wave, step, active)
         if self._has_warpgroups and pc in wave.products.watched:
             wave.products.touch(step, wave.ids(active))
         handler = self._handlers[pc]
@@ -195,6 +205,8 @@ def _guarded(wave: Wave, step: Step, selection: Selection) -> Selection | None:
         what = "which way a branch goes" if step.kind is Kind.BRANCH else f"whether {step.opcode} executes"
         lanes = wave.ids(selection)[undefined[0] != 0]
         wave.report(FindingKind.UNINITIALISED, f"a value that nothing wrote decides {what}", step.where, lanes)
+    if wave.registers.brackets.live:
+        bracket.check_guard(wave, step, selection)
     if holds.all():
         return selection
     if not holds.any():

@@ -15,6 +15,7 @@ from tileproof.oracle.matrix_unit import describe, multiply_add
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.units.operand import ACCUMULATOR_DTYPES, OperandType
 from tileproof.simulators.ptx.alu.operation import NotModelled
+from tileproof.simulators.ptx.machine import bracket_matrix
 from tileproof.simulators.ptx.machine.matrix_transfer import load_matrix, store_matrix, transpose_matrix
 from tileproof.simulators.ptx.machine.memory import Bits, Mask
 from tileproof.simulators.ptx.machine.order.kinds import Engine
@@ -51,6 +52,7 @@ def multiply(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     product = step.product
     assert product is not None
     instruction = product.instruction
+    opened = bracket_matrix.products_open(wave, step, selection)
     if step.kind is Kind.WGMMA:
         wave.products.issue(step, pc, wave.ids(selection))
     a, a_undefined = _operand(wave, step, pc, selection, product.a, instruction.a, negates=product.negates_a)
@@ -63,6 +65,8 @@ def multiply(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     masks = None if undefined is None else _flat(fragment.gather(_all_ones(undefined, fragment.code_dtype)))
     for index, slot in enumerate(product.d.slots):
         wave.registers.write(slot, selection, words[:, index], None if masks is None else masks[:, index])
+    if opened:
+        bracket_matrix.open_products(wave, step, selection)
 
 
 def _operand(

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tileproof.oracle.maps.fragment_map import FragmentMap
 from tileproof.oracle.maps.ldmatrix import ROW_BYTES, load_rows, movmatrix, store_rows
 from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine import bracket, bracket_matrix
 from tileproof.simulators.ptx.machine.addressing import Positions, pieces, verb
 from tileproof.simulators.ptx.machine.memory import Bits, Bytes, Lanes, Piece
 from tileproof.simulators.ptx.machine.order.kinds import AccessKind
@@ -34,11 +35,14 @@ def load_matrix(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     providers = _providers(wave, selection, transfer)
     rows = np.zeros((providers.size, ROW_BYTES), np.uint8)
     masks: Bytes | None = None
+    opened: list[bracket_matrix.HalfRows] = []
     for positions, piece in _shared_pieces(wave, step, providers):
         rows[positions], undefined = load_chunks(piece)
         if undefined is not None:
             masks = np.zeros_like(rows) if masks is None else masks
             masks[positions] = undefined
+        if piece.backing.brackets is not None:
+            opened += bracket_matrix.found(positions, piece)
         wave.order.access(
             _READS, step, pc, providers[positions], StateSpace.SHARED, piece.backing, piece.offsets, ROW_BYTES
         )
@@ -48,6 +52,8 @@ def load_matrix(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     for index, slot in enumerate(step.destinations):
         mask = None if undefined_words is None else undefined_words[:, index]
         wave.registers.write(slot, selection, words[:, index], mask)
+    if opened:
+        bracket_matrix.loaded(wave, step, selection, rows, opened, _loaded)
 
 
 def store_matrix(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
@@ -56,6 +62,8 @@ def store_matrix(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     slots, narrow = step.sources[1:-1], step.narrow[1:-1]
     values = [wave.registers.read(slot, selection, bits) for slot, bits in zip(slots, narrow, strict=True)]
     undefined = wave.registers.undefined(slots, selection, (32,) * len(slots))
+    live = wave.registers.brackets.live
+    put = bracket_matrix.stored(wave, step, selection, slots, values, _stored) if live else None
     providers = _providers(wave, selection, transfer)
     rows = _stored(transfer, values)
     masks = None if undefined is None else _stored(transfer, undefined)
@@ -68,6 +76,8 @@ def store_matrix(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         half_masks = (None, None) if masks is None else _halves(masks[positions])
         for index in range(2):
             piece.backing.store(piece.offsets + index * _HALF, _HALF, halves[index], half_masks[index])
+        if put is not None:
+            put(piece, positions)
         wave.count_written(StateSpace.SHARED, piece.offsets.size * ROW_BYTES)
 
 
@@ -77,7 +87,10 @@ def transpose_matrix(wave: Wave, step: Step, pc: int, selection: Selection) -> N
     undefined = wave.registers.undefined((slot,), selection, (32,))
     mask = None if undefined is None else _transposed(undefined[0])
     value = wave.registers.read(slot, selection, 32)
+    live = wave.registers.brackets.live
+    carried = bracket_matrix.transposed(wave, step, selection, value, _transposed) if live else None
     wave.registers.write(step.destinations[0], selection, _transposed(value), mask)
+    bracket.write(wave, step, selection, [carried])
 
 
 def load_chunks(piece: Piece) -> tuple[Bytes, Bytes | None]:

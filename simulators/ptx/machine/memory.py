@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine.bracket_interval import Interval
+from tileproof.simulators.ptx.machine.bracket_memory import BracketBytes
 
 Bits = NDArray[np.uint64]
 Lanes = NDArray[np.int64]
@@ -86,6 +88,8 @@ class Backing:
         self.nbytes = nbytes
         self.data: Bytes = np.zeros(padded, np.uint8)
         self.written: Bytes | None = None if defined else np.zeros(padded, np.uint8)
+        # Bytes that an approximate function left open; None while there are none.
+        self.brackets: BracketBytes | None = None
         self.moves = Moves()
 
     @property
@@ -99,6 +103,8 @@ class Backing:
         self.data[start : start + source.size] = source
         if self.written is not None:
             self.written[start : start + source.size] = _ALL_BITS
+        if self.brackets is not None:
+            self.brackets.clear_range(start, start + source.size)
 
     def track(self) -> Bytes:
         """Which bits something wrote, from now on byte by byte."""
@@ -121,11 +127,25 @@ class Backing:
         """Write values; of several writes to one place the last one stays."""
         element = _UNSIGNED[size]
         index = offsets // size
+        if self.brackets is not None:
+            self.brackets.clear(offsets, size)
         self.data.view(element)[index] = values.astype(element)
         if masks is not None:
             self.track()
         if self.written is not None:
             self.written.view(element)[index] = np.iinfo(element).max if masks is None else ~masks.astype(element)
+
+    def bracket(self, offsets: Lanes, size: int) -> Interval | None:
+        """The interval at aligned byte offsets; None if all of them hold values."""
+        return None if self.brackets is None else self.brackets.load(self.data, offsets, size)
+
+    def set_bracket(self, offsets: Lanes, size: int, interval: Interval) -> None:
+        """After a store of nominal values: the interval around them."""
+        if interval.wide.any():
+            if self.brackets is None:
+                self.brackets = BracketBytes(self.data.size)
+                self.moves.count += 1
+            self.brackets.store(offsets, size, interval)
 
 
 class Space(Protocol):
@@ -149,6 +169,7 @@ class Allocation(Backing):
         self.freed = True
         self.data = np.zeros(0, np.uint8)
         self.written = None
+        self.brackets = None
         self.moves.count += 1
 
 
@@ -193,9 +214,14 @@ class GlobalMemory:
         return allocation
 
     def table(self) -> Lanes:
-        """For each allocation, ascending: the addresses of its arrays, its base, and its bytes, 0 where it is freed."""
+        """For each allocation, ascending: addresses of its arrays, its base, its bytes.
+
+        These are 0 where it is freed, and where some of them are open: compiled code knows no intervals.
+        """
         if self._table_moves != self._moves.count:
-            lines = [(*a.addresses, a.base, 0 if a.freed else a.nbytes) for a in self._allocations]
+            lines = [
+                (*a.addresses, a.base, 0 if a.freed or a.brackets is not None else a.nbytes) for a in self._allocations
+            ]
             self._table, self._table_moves = np.array(lines, np.int64).reshape(-1, 4), self._moves.count
         return self._table
 
@@ -279,9 +305,12 @@ class Window(Backing):
         self._starts: Lanes | None = None
 
     def line(self) -> tuple[int, int, int, int, int]:
-        """Addresses of both arrays, first legal address, bytes of a piece, address of the lanes' offsets or 0."""
+        """Addresses of both arrays, first legal address, bytes of a piece, address of the lanes' offsets or 0.
+
+        The bytes are 0 where some of them are open: compiled code knows no intervals.
+        """
         starts = 0 if self._starts is None else self._starts.ctypes.data
-        return (*self.addresses, self._base, self._piece_bytes, starts)
+        return (*self.addresses, self._base, 0 if self.brackets is not None else self._piece_bytes, starts)
 
     def owned_by(self, lanes_per_owner: int) -> "Window":
         """Say how many consecutive lanes share a piece; without this all lanes share the first one."""

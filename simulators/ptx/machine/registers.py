@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tileproof.simulators.ptx.machine.bracket_registers import BracketRegisters
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes
 from tileproof.simulators.ptx.program import SINK
 
@@ -47,6 +48,7 @@ class Registers:
         never: the masks of a slot that nothing has written.
         present: how many lanes can still execute.
         kept: whether the constants of the last wave still stand in their slots.
+        brackets: the intervals of registers that an approximate function left open.
 
     Args:
         slot_bits: width of every register, constant and special register.
@@ -62,6 +64,7 @@ class Registers:
         self.never: Bits = np.zeros(lanes, np.uint64)
         self.never[live] = EVERY_BIT
         self.present = live.size
+        self.brackets = BracketRegisters(slot_bits, lanes)
 
     def fill(self, slot: int, values: int | Bits) -> None:
         """Set a constant or special register in every lane."""
@@ -112,6 +115,8 @@ class Registers:
         if not everyone and self.known[slot] == NEVER:
             self._open(slot)
         self.values[slot][selection] = values
+        if self.brackets.live:
+            self.brackets.clear(slot, selection)
         if everyone:
             self.known[slot] = DEFINED
         elif undefined is not None or self.known[slot] != DEFINED:

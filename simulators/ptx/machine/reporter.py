@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from tileproof.simulators.ptx.findings import SHOWN_THREADS, FindingKind, Findings, Thread, Where
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import Lanes
+from tileproof.simulators.ptx.program import Step
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class Reporter:
     def report(self, kind: FindingKind, message: str, where: Where, lanes: Lanes, detail: str = "") -> None:
         """Record a finding that `lanes` hit."""
         self.findings.add(kind, message, where, self._threads(lanes), count=lanes.size, detail=detail)
+
+    def report_step(self, kind: FindingKind, message: str, step: Step, lanes: Lanes) -> None:
+        """Record a finding that `lanes` hit at a step."""
+        self.report(kind, message, step.where, lanes)
 
     def report_race(
         self, kind: FindingKind, message: str, where: Where, lanes: Lanes, detail: str, earlier: Where, other: Thread

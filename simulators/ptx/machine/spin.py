@@ -1,9 +1,10 @@
 """Threads that can never get on: a proof that all running threads spin.
 
-A lane whose program counter and registers are what they were, while no memory changed and nobody met anybody in
-between, will come back here for ever. When this holds for every running lane, the launch hangs, whatever the schedule.
+A lane whose program counter and registers are what they were, while no memory changed, no mbarrier moved on and nobody
+met anybody in between, will come back here for ever. When this holds for every running lane, the launch hangs, whatever
+the schedule. Registers that are idle in the loop (see `loops`), such as a count of the rounds, may have changed.
 Example: `L: ld.volatile.shared.u32 %r1, [flag]; setp.eq.u32 %p1, %r1, 0; @%p1 bra L;` while nobody is left to set the
-flag. A spin that counts is not proved; the step budget ends it.
+flag. A spin that ends after a count or a time is no proof of a hang; the step budget ends what else does not end.
 """
 
 import numpy as np
@@ -38,10 +39,21 @@ class SpinWatch:
             return False
         back = self._pc[ran] == wave.pc[ran]
         if back.any():
-            lanes = ran[back]
-            same: Mask = (wave.registers.values[:, lanes] == self._values[:, lanes]).all(axis=0)
-            self._cycled[lanes[same]] = True
+            self._compare(ran[back])
         return bool(self._cycled[wave.status == Status.RUNNING].all())
+
+    def _compare(self, lanes: Lanes) -> None:
+        """Which of these lanes, which are back at the same instruction, come back for ever."""
+        wave = self._wave
+        differs: Mask = wave.registers.values[:, lanes] != self._values[:, lanes]
+        for pc in np.unique(wave.pc[lanes]).tolist():
+            here = np.flatnonzero(wave.pc[lanes] == pc)
+            changed = np.flatnonzero(differs[:, here].any(axis=1))
+            if wave.loops.idle(pc, changed.tolist()):
+                self._cycled[lanes[here]] = True
+            else:
+                same = ~differs[:, here].any(axis=0)
+                self._cycled[lanes[here[same]]] = True
 
     def _look(self) -> None:
         """Remember the present state, each time after twice as many steps (Brent's cycle detection)."""

@@ -5,6 +5,7 @@ import numpy as np
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine import block_barrier, cluster_barrier, meeting
+from tileproof.simulators.ptx.machine.asynchronous import deadlock
 from tileproof.simulators.ptx.machine.wave import Status, Wave
 
 
@@ -28,12 +29,14 @@ def report_stall(wave: Wave) -> None:
 
 
 def report_spin(wave: Wave) -> None:
-    """All lanes that run spin for ever.
+    """All lanes that run spin for ever: where some do at mbarriers, that is the cause.
 
     Raises:
         NotModelled: blocks that have not started yet might have changed what they wait for.
     """
     spinning = np.flatnonzero(wave.status == Status.RUNNING)
+    if deadlock.report(wave, spinning):
+        return
     where = wave.program.steps[wave.pc[spinning[0]]].where
     if wave.geometry.blocks_left:
         raise NotModelled(

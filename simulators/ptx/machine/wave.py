@@ -13,6 +13,7 @@ from tileproof.simulators.ptx.machine.asynchronous.state import Asynchronous
 from tileproof.simulators.ptx.machine.barrier_state import BlockBarriers, ClusterBarriers, RegisterCounts
 from tileproof.simulators.ptx.machine.cluster_memory import Acquaintance, ClusterMemory
 from tileproof.simulators.ptx.machine.geometry import Geometry
+from tileproof.simulators.ptx.machine.loops import Loops
 from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
 from tileproof.simulators.ptx.machine.order.order import Order
 from tileproof.simulators.ptx.machine.product_registers import ProductRegisters
@@ -20,7 +21,7 @@ from tileproof.simulators.ptx.machine.registers import RegisterFile, Registers, 
 from tileproof.simulators.ptx.machine.reporter import Reporter
 from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT, distinct
-from tileproof.simulators.ptx.program import Program, StateSpace, Step
+from tileproof.simulators.ptx.program import Program, StateSpace
 
 # Of the time that threads read. Any start is legal; this one has bits in the upper half, which %clock_hi shows.
 START_CYCLES = 0x0000_0012_3456_7800
@@ -158,7 +159,7 @@ class Wave:
     @cached_property
     def products(self) -> ProductRegisters:
         """The registers of `wgmma`."""
-        return ProductRegisters(self.program, self.alive.size, self._report_step)
+        return ProductRegisters(self.program, self.alive.size, self._reporter.report_step)
 
     def _shared_spaces(self, window: Window) -> dict[StateSpace, Space]:
         """The block's own shared memory, and the cluster's: one and the same where clusters are single blocks."""
@@ -220,6 +221,15 @@ class Wave:
         """Lane numbers of a selection, ascending."""
         return self._every_id[selection] if isinstance(selection, slice) else selection
 
+    def positions(self, count: int) -> Lanes:
+        """The first `count` indices."""
+        return self._every_id[:count]
+
+    @cached_property
+    def loops(self) -> Loops:
+        """The program's loops."""
+        return Loops(self.program)
+
     def cluster_of(self, lane: int) -> tuple[int, int]:
         """The first resident block of the lane's cluster, and how many blocks the cluster has."""
         blocks = self.geometry.blocks_per_cluster
@@ -232,9 +242,6 @@ class Wave:
     def report(self, kind: FindingKind, message: str, where: Where, lanes: Lanes, detail: str = "") -> None:
         """Record a finding that `lanes` hit."""
         self._reporter.report(kind, message, where, lanes, detail)
-
-    def _report_step(self, kind: FindingKind, message: str, step: Step, lanes: Lanes) -> None:
-        self.report(kind, message, step.where, lanes)
 
     def note(self, message: str, where: Where, count: int) -> None:
         """Record something quieter."""

@@ -164,6 +164,7 @@ def _read_address(cursor: Cursor, scope: Scope) -> Address:
         coordinates = _read_vector(cursor, scope)
     hint = "a negative offset is written [register+-8]" if cursor.token.text == "-" else ""
     cursor.expect("]", "at the end of the address", hint=hint)
+    cursor.accept(".unified")  # a promise about the address that changes nothing (PTX ISA, "ld")
     return Address(base, offset, coordinates)
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 
 from tileproof.simulators.ptx.async_form import StoreForm
-from tileproof.simulators.ptx.machine.asynchronous import signals
 from tileproof.simulators.ptx.machine.asynchronous.barriers import WORD_SHIFT
 from tileproof.simulators.ptx.machine.asynchronous.bulk import issue
 from tileproof.simulators.ptx.machine.asynchronous.places import find_shared
@@ -21,9 +20,7 @@ def store(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     nbytes = size * len(form.values)
     target = find_shared(wave, step, form.target, lanes, nbytes, nbytes, "writes")
     signal = find_shared(wave, step, form.barrier, lanes, 8, 8, "signals an mbarrier in")
-    words = signal.offsets >> WORD_SHIFT
-    live = signals.usable(wave, step, lanes[signal.positions], words)
-    told = dict(zip(signal.positions[live].tolist(), words[live].tolist(), strict=True))
+    told = dict(zip(signal.positions.tolist(), (signal.offsets >> WORD_SHIFT).tolist(), strict=True))
     values = [wave.registers.read(slot, lanes, 8 * size) for slot in form.values]
     undefined = wave.registers.undefined(form.values, lanes, (8 * size,) * len(form.values))
     for position, offset in zip(target.positions.tolist(), target.offsets.tolist(), strict=True):

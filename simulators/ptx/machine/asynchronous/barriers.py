@@ -43,6 +43,7 @@ class Barriers:
         promised: phases that copies were bound to: the last one's number plus 1.
         promised_at: step index of the copy that was bound last.
         component: the order core's name of the object.
+        base: shared address of a block's first byte.
 
     Args:
         window_bytes: shared memory of all resident blocks.
@@ -52,7 +53,7 @@ class Barriers:
 
     def __init__(self, window_bytes: int, stride: int, base: int) -> None:
         words = (window_bytes >> WORD_SHIFT) + 1
-        self._stride, self._base = max(stride, 1), base
+        self._stride, self.base = max(stride, 1), base
         self.any_live = False
         self.life = np.zeros(words, np.uint8)
         self.expected, self.pending, self.transactions, self.phase = np.zeros((4, words), np.int32)
@@ -104,7 +105,7 @@ class Barriers:
 
     def address(self, word: int) -> int:
         """The object's shared address in its block."""
-        return self._base + (word << WORD_SHIFT) % self._stride
+        return self.base + (word << WORD_SHIFT) % self._stride
 
     def block(self, word: int) -> int:
         """The resident block that the object belongs to."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from tileproof.simulators.ptx.async_form import BulkForm
 from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.layout import RANK_SHIFT
 from tileproof.simulators.ptx.machine.asynchronous import signals
 from tileproof.simulators.ptx.machine.asynchronous.barriers import WORD_SHIFT
 from tileproof.simulators.ptx.machine.asynchronous.places import Found, find, find_shared
@@ -65,13 +66,12 @@ def by_lane(lanes: Lanes, found: Sequence[Found]) -> dict[int, tuple[Found, int]
 
 
 def _barriers(wave: Wave, step: Step, form: BulkForm, lanes: Lanes) -> dict[int, int]:
-    """The word of each lane's mbarrier, where it is live."""
+    """The word of each lane's mbarrier, where its address is legal."""
     if form.barrier is None:
         return {}
     found = find_shared(wave, step, form.barrier, lanes, 8, 8, "signals an mbarrier in")
-    owners, words = lanes[found.positions], found.offsets >> WORD_SHIFT
-    live = signals.usable(wave, step, owners, words)
-    return dict(zip(owners[live].tolist(), words[live].tolist(), strict=True))
+    words = found.offsets >> WORD_SHIFT
+    return dict(zip(lanes[found.positions].tolist(), words.tolist(), strict=True))
 
 
 def _issue(
@@ -89,7 +89,7 @@ def _issue(
     write = _region(wave, form, lane, *target, nbytes)
     ends = [(write, word)]
     if form.blocks != NONE:
-        ends = _multicast(wave, step, form, lane, write, word)
+        ends = multicast(wave, step, form.blocks, lane, write, word)
     for region, signalled in ends:
         end: Target = region if form.operation is None else Reduction(region, form.operation, form.element_bytes)
         issue(wave, step, pc, lane, read, end, signalled, nbytes)
@@ -104,11 +104,9 @@ def _region(wave: Wave, form: BulkForm, lane: int, found: Found, offset: int, nb
     return Region(space, found.backing, offset + chosen, 1)
 
 
-def _multicast(
-    wave: Wave, step: Step, form: BulkForm, lane: int, region: Region, word: int
-) -> list[tuple[Region, int]]:
+def multicast(wave: Wave, step: Step, blocks: int, lane: int, region: Region, word: int) -> list[tuple[Region, int]]:
     """The region and mbarrier at the same place of every block of the cluster that the mask names."""
-    mask = int(wave.registers.read(form.blocks, np.array([lane]))[0])
+    mask = int(wave.registers.read(blocks, np.array([lane]))[0])
     first, count = wave.cluster_of(lane)
     beyond = [rank for rank in range(16) if mask >> rank & 1 and rank >= count]
     if beyond:
@@ -118,12 +116,22 @@ def _multicast(
     stride = wave.shared.stride
     ends = []
     for rank in range(count):
-        if mask >> rank & 1:
+        if mask >> rank & 1 and _is_there(wave, step, lane, rank, int(region.offsets[0]) % stride):
             start = (first + rank) * stride
             place = Region(region.space, region.backing, region.offsets % stride + start, region.nbytes)
             key = (word << WORD_SHIFT) % stride + start
             ends.append((place, key >> WORD_SHIFT))
     return ends
+
+
+def _is_there(wave: Wave, step: Step, lane: int, rank: int, offset: int) -> bool:
+    """Whether a block of the cluster has started and not ended, as far as the lane knows; reports it if not."""
+    lanes = np.array([lane])
+    address = np.array([wave.asynchronous.barriers.base + offset | rank << RANK_SHIFT], np.uint64)
+    pieces, faults = wave.spaces[StateSpace.CLUSTER].locate(address, lanes, 1)
+    for fault in faults:
+        wave.report(fault.kind, f"{step.opcode} writes {fault.message}", step.where, lanes, fault.detail)
+    return bool(pieces)
 
 
 def issue(wave: Wave, step: Step, pc: int, lane: int, source: Source, target: Target, word: int, nbytes: int) -> None:
@@ -136,7 +144,8 @@ def issue(wave: Wave, step: Step, pc: int, lane: int, source: Source, target: Ta
         lane: who issues.
         source: where from; its region is what is read.
         target: where to.
-        word: the mbarrier that is told, which must be live; NONE for a copy that joins the lane's bulk group.
+        word: the mbarrier that is told (if it is not live, the copy is dropped); NONE for a copy that joins the lane's
+            bulk group.
         nbytes: what the mbarrier is told.
     """
     barriers, groups = wave.asynchronous.barriers, wave.asynchronous.bulk
@@ -146,6 +155,8 @@ def issue(wave: Wave, step: Step, pc: int, lane: int, source: Source, target: Ta
         _tell_order(wave, step, pc, lane, source.region, Engine.BULK_READ, group, False, NONE)
         _tell_order(wave, step, pc, lane, target.region, Engine.BULK_WRITE, group, True, NONE)
         flight = BulkCopy(step, lane, source, target, nbytes, group)
+    elif not signals.usable(wave, step, np.array([lane]), np.array([word])).size:
+        return
     else:
         phase = int(barriers.phase[word])
         barriers.promised[word], barriers.promised_at[word] = phase + 1, pc
@@ -192,12 +203,16 @@ def _check_block(wave: Wave, step: Step, lane: int, region: Region, word: int) -
 
 
 def _check_objects(wave: Wave, step: Step, lane: int, region: Region, verb: str) -> None:
-    barriers = wave.asynchronous.barriers
-    if region.space is StateSpace.SHARED and barriers.any_live:
-        spans = ((start, start + region.nbytes) for start in region.offsets.tolist())
-        if any(barriers.inside(start, end) for start, end in spans):
-            message = f"{step.opcode} {verb} the bytes of a live mbarrier"
-            wave.report(FindingKind.BARRIER, message, step.where, np.array([lane]))
+    if region.space is StateSpace.SHARED and wave.asynchronous.barriers.any_live and _touches_object(wave, region):
+        message = f"{step.opcode} {verb} the bytes of a live mbarrier"
+        wave.report(FindingKind.BARRIER, message, step.where, np.array([lane]))
+
+
+def _touches_object(wave: Wave, region: Region) -> bool:
+    barriers, nbytes = wave.asynchronous.barriers, region.nbytes
+    if nbytes <= ALIGNMENT:  # the many chunks of a tensor copy, at once
+        return bool(barriers.touched(region.offsets, nbytes).any())
+    return any(barriers.inside(start, start + nbytes) for start in region.offsets.tolist())
 
 
 @dataclass(eq=False)
@@ -255,12 +270,13 @@ class BulkCopy:
         return np.array([self.lane])
 
 
-def finish(wave: Wave, bounds: Lanes, *, reads_only: bool) -> None:
-    """Let every lane's copies of groups below its bound read their sources, or land; `bounds` is indexed by lane."""
+def finish(wave: Wave, lanes: Lanes, bounds: Lanes, *, reads_only: bool) -> None:
+    """Let the copies of these lanes of groups below each lane's bound read their sources, or land."""
+    bound = dict(zip(lanes.tolist(), bounds.tolist(), strict=True))
     due = [
         flight
         for flight in wave.asynchronous.in_flight.all()
-        if isinstance(flight, BulkCopy) and not flight.words and flight.group < bounds[flight.lane]
+        if isinstance(flight, BulkCopy) and not flight.words and flight.group < bound.get(flight.lane, 0)
     ]
     if reads_only:
         for flight in due:

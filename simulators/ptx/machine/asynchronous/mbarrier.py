@@ -10,7 +10,7 @@ from tileproof.simulators.ptx.machine.asynchronous import signals, small_copy
 from tileproof.simulators.ptx.machine.asynchronous.barriers import COUNT_LIMIT, WORD_SHIFT, Life, pending_of
 from tileproof.simulators.ptx.machine.asynchronous.places import find_shared
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
-from tileproof.simulators.ptx.machine.registers import EVERY_BIT, Selection
+from tileproof.simulators.ptx.machine.registers import EVERY_BIT, Selection, as_selection
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import NONE, Step
 
@@ -98,26 +98,27 @@ def _wait(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> 
     barriers, waits = wave.asynchronous.barriers, wave.asynchronous.waits
     operand = wave.registers.read(form.phase, lanes)
     _check_phase(wave, step, form, lanes)
+    current = barriers.phase[words].astype(np.int64)
     if form.parity:
-        phase = barriers.phase[words] - ((barriers.phase[words] ^ operand.astype(np.int64)) & 1)
+        phase = current - ((current ^ operand.astype(np.int64)) & 1)
     else:
         phase, fits = barriers.state_phases(words, operand)
         _check_states(wave, step, lanes, words, fits)
-    done = phase < barriers.phase[words]
+    done = phase < current
     if form.may_fail:
         done &= ~waits.refused(wave, lanes, done)
     waits.remember(lanes, words, phase, pc, done)
     if done.any():
         seen = words[done]
-        np.maximum.at(barriers.observed, seen, phase[done] + 1)
+        barriers.observed[seen] = current[done]
         wave.order.acquire_phase(lanes[done], seen << WORD_SHIFT, phase[done], form.orders, form.scope)
     if not done.all():
         wave.polls += 1
         wave.asynchronous.in_flight.poll(wave, words[~done])
     # An object that is not there has its finding: the wait is over, so that one cause does not also hang.
     results = np.ones(everyone.size, np.uint64)
-    results[np.searchsorted(everyone, lanes)] = done
-    wave.registers.write(step.destinations[0], everyone, results, None)
+    results[slice(None) if lanes.size == everyone.size else np.searchsorted(everyone, lanes)] = done
+    wave.registers.write(step.destinations[0], as_selection(everyone), results, None)
 
 
 def _check_phase(wave: Wave, step: Step, form: MbarrierForm, lanes: Lanes) -> None:
@@ -164,13 +165,14 @@ def _objects(wave: Wave, step: Step, form: MbarrierForm, lanes: Lanes) -> tuple[
     """The lanes whose address is legal, and the words that they name."""
     assert form.object is not None
     found = find_shared(wave, step, form.object, lanes, _BYTES, _BYTES, "uses an mbarrier in")
-    return lanes[found.positions], found.offsets >> WORD_SHIFT
+    whole = found.positions.size == lanes.size
+    return lanes if whole else lanes[found.positions], found.offsets >> WORD_SHIFT
 
 
 def _live_objects(wave: Wave, step: Step, form: MbarrierForm, lanes: Lanes) -> tuple[Lanes, Lanes]:
     lanes, words = _objects(wave, step, form, lanes)
     live = signals.usable(wave, step, lanes, words)
-    return lanes[live], words[live]
+    return (lanes, words) if live.size == lanes.size else (lanes[live], words[live])
 
 
 def _count(wave: Wave, step: Step, slot: int, lanes: Lanes, what: str, *, least: int = 1) -> Lanes:

@@ -1,6 +1,6 @@
 """From an address operand of an asynchronous instruction to places in memory, with every check on the address."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from tileproof.simulators.ptx.async_form import Place
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.addressing import split_generic
 from tileproof.simulators.ptx.machine.memory import Backing, Bits, Lanes
+from tileproof.simulators.ptx.machine.registers import as_selection
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import StateSpace, Step
 
@@ -48,16 +49,17 @@ def find(
         bits: addresses that are already known, relative to the operand's space; else the operand is read.
     """
     addresses = read_addresses(wave, place, lanes) if bits is None else bits
-    positions = _legal(wave, step, place, lanes, addresses, nbytes, alignment, verb)
+    positions = _legal(wave, step, place, lanes, addresses, alignment, verb)
+    if positions.size != lanes.size:
+        addresses, lanes = addresses[positions], lanes[positions]
     found = []
-    chosen = addresses[positions]
-    parts = split_generic(chosen) if place.space is StateSpace.GENERIC else [(place.space, None, chosen)]
+    parts = split_generic(addresses) if place.space is StateSpace.GENERIC else [(place.space, None, addresses)]
     for space, inner, part in parts:
-        here = positions if inner is None else positions[inner]
-        pieces, faults = wave.spaces[space].locate(part, lanes[here], nbytes)
+        here, owners = (positions, lanes) if inner is None else (positions[inner], lanes[inner])
+        pieces, faults = wave.spaces[space].locate(part, owners, nbytes)
         for fault in faults:
             message = f"{step.opcode} {verb} {fault.message}"
-            wave.report(fault.kind, message, step.where, lanes[here[fault.positions]], fault.detail)
+            wave.report(fault.kind, message, step.where, owners[fault.positions], fault.detail)
         found += [Found(space, piece.backing, here[piece.positions], piece.offsets) for piece in pieces]
     return found
 
@@ -70,6 +72,8 @@ def find_shared(wave: Wave, step: Step, place: Place, lanes: Lanes, nbytes: int,
         if each.space not in _SHARED_SPACES:
             message = f"{step.opcode} {verb} {each.space.value} memory where shared memory belongs"
             wave.report(FindingKind.OUT_OF_BOUNDS, message, step.where, lanes[each.positions])
+    if len(inside) == 1:
+        return replace(inside[0], space=StateSpace.SHARED)
     none = np.zeros(0, np.int64)
     positions = np.concatenate([none, *(each.positions for each in inside)])
     offsets = np.concatenate([none, *(each.offsets for each in inside)])
@@ -79,28 +83,27 @@ def find_shared(wave: Wave, step: Step, place: Place, lanes: Lanes, nbytes: int,
 
 def read_addresses(wave: Wave, place: Place, lanes: Lanes) -> Bits:
     """The operand's addresses, cut to the width of its space (PTX ISA, "Addresses as Operands")."""
-    addresses = wave.registers.read(place.slot, lanes) + np.uint64(place.offset & 0xFFFF_FFFF_FFFF_FFFF)
+    addresses = wave.registers.read(place.slot, as_selection(lanes) if lanes.size else lanes)
+    if place.offset:
+        addresses = addresses + np.uint64(place.offset & 0xFFFF_FFFF_FFFF_FFFF)
     return addresses if place.space in _WIDE_SPACES else addresses & np.uint64(0xFFFF_FFFF)
 
 
-def _legal(
-    wave: Wave, step: Step, place: Place, lanes: Lanes, addresses: Bits, nbytes: int, alignment: int, verb: str
-) -> Lanes:
+def _legal(wave: Wave, step: Step, place: Place, lanes: Lanes, addresses: Bits, alignment: int, verb: str) -> Lanes:
     """Positions whose address is defined and aligned."""
-    good = addresses & np.uint64(alignment - 1) == 0
-    undefined = wave.registers.undefined((place.slot,), lanes)
-    if undefined is not None:
-        unknown = undefined[0] != 0
+    undefined = wave.registers.undefined((place.slot,), as_selection(lanes)) if lanes.size else None
+    aligned = addresses & np.uint64(alignment - 1) == 0
+    if undefined is None and aligned.all():
+        return wave.positions(lanes.size)
+    known = np.ones(lanes.size, np.bool_) if undefined is None else undefined[0] == 0
+    if not known.all():
         message = f"a value that nothing wrote decides the address that {step.opcode} {verb}"
-        wave.report(FindingKind.UNINITIALISED, message, step.where, lanes[unknown])
-        wrong = np.flatnonzero(~good & ~unknown)
-        good &= ~unknown
-    else:
-        wrong = np.flatnonzero(~good)
+        wave.report(FindingKind.UNINITIALISED, message, step.where, lanes[~known])
+    wrong = np.flatnonzero(known & ~aligned)
     if wrong.size:
         message = f"{step.opcode} {verb} at an address that is not a multiple of {alignment}"
         wave.report(FindingKind.MISALIGNED, message, step.where, lanes[wrong], f" (0x{int(addresses[wrong[0]]):x})")
-    return np.flatnonzero(good)
+    return np.flatnonzero(known & aligned)
 
 
 def check_objects(wave: Wave, step: Step, lanes: Lanes, found: Found, nbytes: int, verb: str) -> None:

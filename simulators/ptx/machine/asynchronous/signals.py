@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tileproof.simulators.ptx.findings import FindingKind
-from tileproof.simulators.ptx.machine.asynchronous.barriers import COUNT_LIMIT, WORD_SHIFT
+from tileproof.simulators.ptx.machine.asynchronous.barriers import COUNT_LIMIT, WORD_SHIFT, Life
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Step
@@ -76,13 +76,15 @@ def settle(wave: Wave, words: Lanes) -> None:
 def usable(wave: Wave, step: Step, lanes: Lanes, words: Lanes) -> Lanes:
     """Positions whose object is live; reports the others."""
     life = wave.asynchronous.barriers.life[words]
-    for state, what in ((0, "that nothing initialised"), (2, "after mbarrier.inval")):
+    if (life == Life.LIVE).all():
+        return wave.positions(words.size)
+    for state, what in ((Life.NONE, "that nothing initialised"), (Life.INVALIDATED, "after mbarrier.inval")):
         wrong = np.flatnonzero(life == state)
         if wrong.size:
             address = wave.asynchronous.barriers.address(int(words[wrong[0]]))
             message = f"{step.opcode} uses an mbarrier {what}"
             wave.report(FindingKind.BARRIER, message, step.where, lanes[wrong], f" (shared 0x{address:x})")
-    return np.flatnonzero(life == 1)
+    return np.flatnonzero(life == Life.LIVE)
 
 
 def unseen(wave: Wave, step: Step, lanes: Lanes, words: Lanes) -> None:

@@ -26,31 +26,24 @@ def copy(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     lanes = wave.ids(selection)
     target = find_shared(wave, step, form.target, lanes, form.nbytes, form.nbytes, "writes")
     check_objects(wave, step, lanes, target, form.nbytes, "writes")
-    taken = _source_bytes(wave, step, form, lanes)
-    offsets = np.full(lanes.size, -1)
-    offsets[target.positions] = target.offsets
     groups = wave.asynchronous.small
-    groups.used[lanes], groups.used_at[lanes] = groups.open[lanes] + 1, pc
-    left: Mask = offsets >= 0
-    for nbytes in np.unique(taken[left]).tolist():
-        here = np.flatnonzero((taken == nbytes) & left)
-        if nbytes:
-            for found in find(wave, step, form.source, lanes[here], nbytes, form.nbytes, "reads"):
-                chosen = here[found.positions]
-                left[chosen] = False
-                _issue(wave, step, pc, form, lanes[chosen], offsets[chosen], nbytes, found)
-    rest = np.flatnonzero(left)
-    if rest.size:
-        nothing = Found(StateSpace.GLOBAL, _NO_SOURCE, rest, np.zeros(rest.size, np.int64))
-        _issue(wave, step, pc, form, lanes[rest], offsets[rest], 0, nothing)
+    groups.used[selection], groups.used_at[selection] = groups.open[selection] + 1, pc
+    owners = lanes if target.positions.size == lanes.size else lanes[target.positions]
+    taken = _source_bytes(wave, step, form, owners)
+    if taken is None:
+        _issue_all(wave, step, pc, form, owners, target.offsets, form.nbytes)
+        return
+    for nbytes in np.unique(taken).tolist():
+        here = np.flatnonzero(taken == nbytes)
+        _issue_all(wave, step, pc, form, owners[here], target.offsets[here], nbytes)
 
 
-def _source_bytes(wave: Wave, step: Step, form: CopyForm, lanes: Lanes) -> Lanes:
-    """How many bytes each lane reads."""
+def _source_bytes(wave: Wave, step: Step, form: CopyForm, lanes: Lanes) -> Lanes | None:
+    """How many bytes each lane reads; None where all read as many as they write."""
     slots = [slot for slot in (form.source_bytes, form.ignore) if slot != NONE]
-    taken = np.full(lanes.size, form.nbytes)
     if not slots:
-        return taken
+        return None
+    taken = np.full(lanes.size, form.nbytes)
     undefined = wave.registers.undefined(slots, lanes)
     if undefined is not None:
         message = f"a value that nothing wrote decides how many bytes {step.opcode} reads"
@@ -67,9 +60,26 @@ def _source_bytes(wave: Wave, step: Step, form: CopyForm, lanes: Lanes) -> Lanes
     return taken
 
 
+def _issue_all(wave: Wave, step: Step, pc: int, form: CopyForm, lanes: Lanes, offsets: Lanes, nbytes: int) -> None:
+    """Copies of lanes that read the same number of bytes, one flight for each allocation that they read."""
+    found = find(wave, step, form.source, lanes, nbytes, form.nbytes, "reads") if nbytes else []
+    if len(found) == 1 and found[0].positions.size == lanes.size:
+        _issue(wave, step, pc, form, lanes, offsets, nbytes, found[0])
+        return
+    left = np.ones(lanes.size, np.bool_)
+    for each in found:
+        left[each.positions] = False
+        _issue(wave, step, pc, form, lanes[each.positions], offsets[each.positions], nbytes, each)
+    rest = np.flatnonzero(left)
+    if rest.size:
+        nothing = Found(StateSpace.GLOBAL, _NO_SOURCE, rest, np.zeros(rest.size, np.int64))
+        _issue(wave, step, pc, form, lanes[rest], offsets[rest], 0, nothing)
+
+
 def _issue(
     wave: Wave, step: Step, pc: int, form: CopyForm, lanes: Lanes, offsets: Lanes, nbytes: int, source: Found
 ) -> None:
+    """Copies of one allocation's bytes, or of zeros."""
     groups = wave.asynchronous.small.open[lanes].astype(np.int64)
     shared, order = wave.shared, wave.order
     if nbytes:
@@ -98,6 +108,8 @@ class SmallCopy:
         nbytes: written by each lane.
         source_bytes: of these, read from the source; the rest is zero.
         left: lanes whose copy has not landed.
+        first_lane: the lowest of the lanes.
+        last_lane: the highest.
     """
 
     step: Step
@@ -112,9 +124,12 @@ class SmallCopy:
     words: tuple[int, ...] = ()
     phase: int = 0
     left: Mask = field(init=False)
+    first_lane: int = field(init=False)
+    last_lane: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.left = np.ones(self.lanes.size, np.bool_)
+        self.first_lane, self.last_lane = int(self.lanes[0]), int(self.lanes[-1])
 
     def hide(self) -> None:
         """See `Flight`."""
@@ -172,8 +187,7 @@ def signal(wave: Wave, step: Step, pc: int, lanes: Lanes, words: Lanes) -> None:
     for word in np.unique(words).tolist():
         here = words == word
         phase = int(wave.asynchronous.barriers.phase[word])
-        earlier = [flight for flight in wave.asynchronous.in_flight.all() if isinstance(flight, SmallCopy)]
-        flight = Signal(step, lanes[here], bounds[here], earlier, (word,), phase)
+        flight = Signal(step, lanes[here], bounds[here], _flights(wave, lanes[here]), (word,), phase)
         wave.asynchronous.in_flight.issue(wave, flight)
 
 
@@ -221,15 +235,26 @@ class Signal:
         return self.lanes
 
 
-def finish(wave: Wave, bounds: Lanes) -> None:
-    """Land every lane's copies of groups below its bound; `bounds` is indexed by lane."""
+def finish(wave: Wave, lanes: Lanes, bounds: Lanes) -> None:
+    """Land the copies of these lanes that are of groups below each lane's bound."""
+    every_bound = np.zeros(wave.geometry.lanes, np.int64)
+    every_bound[lanes] = bounds
     landed: list[SmallCopy] = []
-    for flight in wave.asynchronous.in_flight.all():
-        if isinstance(flight, SmallCopy):
-            due = flight.left & (flight.groups < bounds[flight.lanes])
-            if due.any():
-                flight.land(wave, due)
-                wave.changes += 1
+    for flight in _flights(wave, lanes):
+        due = flight.left & (flight.groups < every_bound[flight.lanes])
+        if due.any():
+            flight.land(wave, due)
+            wave.changes += 1
             if not flight.left.any():
                 landed.append(flight)
     wave.asynchronous.in_flight.forget(landed)
+
+
+def _flights(wave: Wave, lanes: Lanes) -> list[SmallCopy]:
+    """The copies in flight of which some may belong to these lanes."""
+    first, last = int(lanes[0]), int(lanes[-1])
+    return [
+        flight
+        for flight in wave.asynchronous.in_flight.all()
+        if isinstance(flight, SmallCopy) and flight.first_lane <= last and flight.last_lane >= first
+    ]

@@ -2,7 +2,14 @@
 
 from collections.abc import Callable, Mapping
 
-from tileproof.simulators.ptx.machine.asynchronous import async_store, bulk, group_wait, mbarrier, small_copy
+from tileproof.simulators.ptx.machine.asynchronous import (
+    async_store,
+    bulk,
+    group_wait,
+    mbarrier,
+    small_copy,
+    tensor_copy,
+)
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Kind, Step
@@ -12,5 +19,6 @@ HANDLERS: Mapping[Kind, Callable[[Wave, Step, int, Selection], None]] = {
     Kind.COPY: small_copy.copy,
     Kind.COPY_GROUP: group_wait.group,
     Kind.BULK: bulk.bulk,
+    Kind.TENSOR: tensor_copy.tensor,
     Kind.ASYNC_STORE: async_store.store,
 }

@@ -1,0 +1,75 @@
+"""One row of the order table: a right micro-kernel, and the wrong one that an edit makes of it.
+
+All kernels are `k(unsigned* out, const unsigned* in, unsigned* work)`: `in` holds 4096 words that all differ,
+`work` 4096 zeros, and `out` has a word for each thread of the launch. What a right kernel leaves in `out` is a function
+of `in`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+PRELUDE = Path(__file__).with_name("prelude.cuh").read_text()
+Words = NDArray[np.uint32]
+WORDS = 4096
+
+
+def input_words() -> Words:
+    """Different words in every place."""
+    return np.arange(WORDS, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(12345)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One edge of the order.
+
+    Args:
+        name: short, for tables and test ids.
+        edge: what orders, in words.
+        body: CUDA text of the kernel's body; the right one.
+        edit: text in the body, and what the wrong kernel has instead.
+        expected: `in` to the words that the right kernel leaves in `out`.
+        blocks: of the grid.
+        threads: of a block.
+        cluster: blocks of a cluster.
+        kinds: findings that the wrong kernel may have; at least one of them must come.
+        visible: whether a wrong value can come out at all.
+        may_hang: the wrong kernel may wait for ever, so a GPU does not get it.
+    """
+
+    name: str
+    edge: str
+    body: str
+    edit: tuple[str, str]
+    expected: Callable[[Words], Words]
+    blocks: int = 1
+    threads: int = 128
+    cluster: int = 1
+    kinds: tuple[str, ...] = ("race",)
+    visible: bool = True
+    may_hang: bool = False
+
+    @property
+    def right(self) -> str:
+        """CUDA source of the right kernel."""
+        return _source(self, self.body)
+
+    @property
+    def wrong(self) -> str:
+        """CUDA source of the wrong kernel."""
+        old, new = self.edit
+        if self.body.count(old) != 1:
+            raise ValueError(f"{self.name}: the text to edit stands {self.body.count(old)} times in the kernel")
+        return _source(self, self.body.replace(old, new))
+
+
+def _source(pair: Pair, body: str) -> str:
+    cluster = f"__cluster_dims__({pair.cluster}) " if pair.cluster > 1 else ""
+    return (
+        f'{PRELUDE}\nextern "C" __global__ void {cluster}__launch_bounds__({pair.threads}) '
+        f"k(unsigned* out, const unsigned* in, unsigned* work) {{\n"
+        f"    const unsigned t = threadIdx.x, b = blockIdx.x, g = b * {pair.threads} + t;\n{body}\n}}\n"
+    )

@@ -1,0 +1,277 @@
+"""Tensor copies on the device: where the map lies, what is undefined, bounds, and what each misuse is called."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.alu.operation import NotModelled
+from tileproof.simulators.ptx.buffer import Buffer
+from tileproof.simulators.ptx.device import Device
+from tileproof.simulators.ptx.findings import Finding, FindingKind, Note
+
+SCHEDULES = [("friendly", 0), *[("adversarial", seed) for seed in range(8)]]
+on_schedules = pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
+
+PARAM_MAP = "mov.b64 %d0, map; cvta.param.u64 %d0, %d0;"
+INIT = "@%p0 mbarrier.init.shared::cta.b64 [bar], 1; fence.proxy.async.shared::cta; bar.sync 0;"
+EXPECT = "mov.u32 %r7, 512; @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], %r7;"
+LOAD = """mov.u32 %r8, tile; mov.u32 %r9, bar; @%p0 cp.async.bulk.tensor.2d.shared::cta.global
+    .mbarrier::complete_tx::bytes [%r8], [%d0, {%r1, %r2}], [%r9];""".replace("global\n    ", "global")
+WAIT = "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0; @!%p1 bra W;"
+# Every thread takes 8 bytes from the tile to `out`.
+OUT = """shl.b32 %r3, %r0, 3; add.u32 %r3, %r3, tile; ld.shared.u64 %d3, [%r3];
+    mul.wide.u32 %d4, %r0, 8; add.s64 %d4, %d4, %d2; st.global.u64 [%d4], %d3;"""
+FILL = """shl.b32 %r3, %r0, 3; add.u32 %r3, %r3, tile; cvt.u64.u32 %d3, %r0; st.shared.u64 [%r3], %d3;
+    fence.proxy.async.shared::cta; bar.sync 0;"""
+STORE = """mov.u32 %r8, tile; @%p0 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%d0, {%r1, %r2}], [%r8];
+    @%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0;"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    findings: list[Finding]
+    notes: list[Note]
+    out: np.ndarray[Any, np.dtype[np.uint8]]
+    tensor: np.ndarray[Any, np.dtype[np.uint8]]
+
+    def kinds(self) -> list[FindingKind]:
+        return [finding.kind for finding in self.findings if finding.kind is not FindingKind.RACE]
+
+
+def module(body: str) -> str:
+    return f"""
+.version 8.6
+.target sm_90a
+.address_size 64
+.visible .const .align 64 .b8 fixed[128];
+.shared .align 1024 .b8 tile[4096];
+.shared .align 8 .b64 bar[64];
+.visible .entry k(.param .align 64 .b8 map[128], .param .u64 in, .param .u64 out, .param .u32 x, .param .u32 y)
+{{
+    .reg .pred %p<4>;
+    .reg .b16 %h<2>;
+    .reg .b32 %r<16>;
+    .reg .b64 %d<8>;
+    ld.param.u64 %d1, [in];
+    ld.param.u64 %d2, [out];
+    ld.param.u32 %r1, [x];
+    ld.param.u32 %r2, [y];
+    mov.u32 %r0, %tid.x;
+    setp.eq.u32 %p0, %r0, 0;
+    {body}
+    ret;
+}}
+"""
+
+
+def run(
+    body: str,
+    *,
+    schedule: str = "friendly",
+    seed: int = 0,
+    corner: tuple[int, int] = (0, 0),
+    tensor: Buffer | None = None,
+    device: Device | None = None,
+    given: np.void | None = None,
+    blocks: int = 1,
+    align: int = 64,
+    **changes: Any,
+) -> Outcome:
+    """64 threads; the tensor is 64 columns of 8 rows of bytes, its box all of it."""
+    device = device or Device(schedule=schedule, seed=seed)
+    buffer = tensor or device.upload(np.arange(512, dtype=np.uint64).astype(np.uint8))
+    out = device.upload(np.full(512, 0xEE, np.uint8))
+    arguments: Any = {"shape": (64, 8), "strides_bytes": (64,), "box": (64, 8)} | changes
+    made = device.tensor_map(buffer, **arguments) if given is None else given
+    args = (made, buffer, out, np.int32(corner[0]), np.int32(corner[1]))
+    text = module(body).replace(".param .align 64", f".param .align {align}")
+    report = device.load_ptx(text)["k"].launch(grid=(blocks, 1, 1), block=(64, 1, 1), args=args)
+    return Outcome(report.findings, report.notes, out.download(), buffer.download())
+
+
+@on_schedules
+def test_a_load_is_complete_after_its_wait_and_a_store_after_its_group(schedule: str, seed: int) -> None:
+    loaded = run(PARAM_MAP + INIT + EXPECT + LOAD + WAIT + OUT, schedule=schedule, seed=seed)
+    assert loaded.kinds() == []
+    np.testing.assert_array_equal(loaded.out, np.arange(512) % 256)
+    stored = run(PARAM_MAP + FILL + STORE, schedule=schedule, seed=seed)
+    assert stored.kinds() == []
+    np.testing.assert_array_equal(stored.tensor.view(np.uint64), np.arange(64))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_a_load_has_not_brought_yet_is_undefined(seed: int) -> None:
+    late = run(PARAM_MAP + INIT + EXPECT + LOAD + OUT + WAIT, schedule="adversarial", seed=seed)
+    assert late.kinds() in ([FindingKind.UNINITIALISED], [])
+    assert run(PARAM_MAP + INIT + EXPECT + LOAD + WAIT + OUT, schedule="adversarial", seed=seed).kinds() == []
+
+
+def test_some_seed_shows_the_missing_wait() -> None:
+    body = PARAM_MAP + INIT + EXPECT + LOAD + OUT + WAIT
+    found = [run(body, schedule="adversarial", seed=seed).kinds() for seed in range(12)]
+    assert [FindingKind.UNINITIALISED] in found
+
+
+def test_the_map_may_lie_in_param_const_or_global_memory() -> None:
+    copied = "".join(f"ld.param.b64 %d5, [map+{n}]; st.global.b64 [%d1+{512 + n}], %d5;" for n in range(0, 128, 8))
+    body = f"@%p0 bra C; bra E; C: {copied} E: bar.sync 0; add.s64 %d0, %d1, 512;"
+    device = Device()
+    buffer = device.upload(np.arange(1024, dtype=np.uint64).astype(np.uint8))
+    outcome = run(body + INIT + EXPECT + LOAD + WAIT + OUT, device=device, tensor=buffer)
+    np.testing.assert_array_equal(outcome.out, np.arange(512) % 256)
+    assert any("fence.proxy.tensormap is not checked" in note.message for note in outcome.notes)
+    param = run(PARAM_MAP + INIT + EXPECT + LOAD + WAIT + OUT)
+    assert not any("fence.proxy.tensormap" in note.message for note in param.notes)
+
+
+def test_bytes_that_are_no_map_or_not_written_are_told() -> None:
+    zeros = run("mov.b64 %d0, fixed; cvta.const.u64 %d0, %d0;" + INIT + EXPECT + LOAD)
+    assert FindingKind.ASYNC in zeros.kinds()
+    assert "bytes that are no tensor map" in zeros.findings[0].message
+    device = Device()
+    fresh = device.allocate(1024, np.uint8)
+    nothing = run("add.s64 %d0, %d1, 512;" + INIT + EXPECT + LOAD, device=device, tensor=fresh)
+    assert nothing.kinds()[0] is FindingKind.UNINITIALISED
+    buffer = device.upload(np.zeros(512, np.uint8))
+    raw = bytearray(device.tensor_map(buffer, shape=(64, 8), strides_bytes=(64,), box=(64, 8)).tobytes())
+    raw[20] ^= 1
+    changed = run(PARAM_MAP + INIT + EXPECT + LOAD, given=np.void(bytes(raw)))
+    assert "whose bytes were changed" in changed.findings[0].message
+
+
+def test_a_map_of_another_device_is_refused() -> None:
+    other = Device()
+    strange = other.tensor_map(other.upload(np.zeros(512, np.uint8)), shape=(64, 8), strides_bytes=(64,), box=(64, 8))
+    with pytest.raises(Refusal, match="another device"):
+        run(PARAM_MAP + INIT + EXPECT + LOAD + WAIT, given=strange)
+
+
+def test_a_map_must_be_aligned_to_64_bytes() -> None:
+    assert run(PARAM_MAP + "add.s64 %d0, %d0, 8;" + INIT + EXPECT + LOAD).kinds()[0] is FindingKind.MISALIGNED
+
+
+def test_interleaved_copies_are_not_modelled() -> None:
+    body = PARAM_MAP + INIT + EXPECT + LOAD.replace("2d", "3d").replace("%r2}", "%r2, %r2}")
+    right: dict[str, Any] = {"shape": (64, 8, 1), "strides_bytes": (64, 512), "box": (64, 8, 1)}
+    assert run(body + WAIT + OUT, **right).kinds() == []
+    with pytest.raises(NotModelled, match="interleaved"):
+        run(body + WAIT + OUT, interleave=16, **right)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind"),
+    [
+        ({"corner": (8, 0)}, FindingKind.MISALIGNED),
+        ({"shape": (64, 8, 1), "strides_bytes": (64, 512), "box": (64, 8, 1)}, FindingKind.ASYNC),
+        ({"body": "mov.u32 %r8, tile; add.u32 %r8, %r8, 64;"}, FindingKind.MISALIGNED),
+        ({"body": "mov.u32 %r8, 0x100000;"}, FindingKind.OUT_OF_BOUNDS),
+        ({"body": "mov.u32 %r1, %r15;"}, FindingKind.UNINITIALISED),
+    ],
+    ids=["column by 8 bytes", "rank of the map", "address by 64", "beyond shared memory", "undefined coordinate"],
+)
+def test_each_illegal_load_and_store_has_one_finding(wrong: dict[str, Any], kind: FindingKind) -> None:
+    change = dict(wrong)
+    extra = change.pop("body", "")
+    for whole in (INIT + EXPECT + LOAD + WAIT, FILL + STORE):
+        before, after = whole.split("mov.u32 %r8, tile;")
+        body = before + (extra if "%r8" in extra else "mov.u32 %r8, tile;" + extra) + after
+        kinds = run(PARAM_MAP + body, **change).kinds()
+        assert kinds[0] is kind
+        if kind in (FindingKind.MISALIGNED, FindingKind.OUT_OF_BOUNDS):
+            assert kinds == [kind]  # the barrier counts the bytes all the same
+
+
+def test_only_loads_start_at_negative_coordinates() -> None:
+    loaded = run(PARAM_MAP + INIT + EXPECT + LOAD + WAIT + OUT, corner=(-16, -1))
+    assert loaded.kinds() == []
+    assert (loaded.out[:64] == 0).all()
+    np.testing.assert_array_equal(loaded.out.reshape(8, 64)[1:, 16:], (np.arange(512) % 256).reshape(8, 64)[:7, :48])
+    stored = run(PARAM_MAP + FILL + STORE, corner=(0, -1))
+    assert stored.kinds() == [FindingKind.OUT_OF_BOUNDS]
+    assert "negative coordinate" in stored.findings[0].message
+    assert run(PARAM_MAP + FILL + STORE, corner=(16, 3)).kinds() == []
+
+
+@pytest.mark.parametrize(("body", "verb"), [(INIT + EXPECT + LOAD + WAIT, "reads"), (FILL + STORE, "writes")])
+def test_a_tensor_beyond_its_allocation_and_a_freed_one_are_found(body: str, verb: str) -> None:
+    large = run(PARAM_MAP + body, shape=(64, 9), corner=(0, 1))
+    assert large.kinds() == [FindingKind.OUT_OF_BOUNDS]
+    assert verb in large.findings[0].message
+    assert run(PARAM_MAP + body, shape=(64, 8), corner=(0, 1)).kinds() == []
+    device = Device()
+    freed = device.upload(np.zeros(512, np.uint8))
+    made = device.tensor_map(freed, shape=(64, 8), strides_bytes=(64,), box=(64, 8))
+    device.free(freed)
+    outcome = run(PARAM_MAP + body, device=device, given=made)
+    assert outcome.kinds() == [FindingKind.USE_AFTER_FREE]
+
+
+def test_a_store_past_a_ragged_row_overwrites_its_chunk_and_says_so() -> None:
+    ragged = run(PARAM_MAP + FILL + STORE, shape=(56, 7))
+    assert ragged.kinds() == []
+    assert (ragged.tensor.reshape(8, 8, 8)[:7, 7, 0] == np.arange(7, 56, 8)).all()  # columns 56 to 63
+    assert any("beyond the end of the tensor's rows" in note.message for note in ragged.notes)
+    assert not run(PARAM_MAP + FILL + STORE, shape=(48, 7)).notes
+    device = Device()
+    tight = device.upload(np.zeros(7 * 64 + 56, np.uint8))
+    beyond = run(PARAM_MAP + FILL + STORE, device=device, tensor=tight, shape=(56, 8))
+    assert beyond.kinds() == [FindingKind.OUT_OF_BOUNDS]
+
+
+def test_undefined_bytes_count_only_inside_the_tensor() -> None:
+    half = FILL.replace("st.shared", "setp.lt.u32 %p2, %r0, 32; @%p2 st.shared")
+    assert run(PARAM_MAP + half + STORE, shape=(64, 4)).kinds() == []
+    assert run(PARAM_MAP + half + STORE).kinds() == [FindingKind.UNINITIALISED]
+    device = Device()
+    fresh = device.allocate(512, np.uint8)
+    assert run(PARAM_MAP + INIT + EXPECT + LOAD + WAIT, device=device, tensor=fresh).kinds() == []
+    used = run(PARAM_MAP + INIT + EXPECT + LOAD + WAIT + OUT, device=device, tensor=fresh)
+    assert used.kinds() == [FindingKind.UNINITIALISED]
+    outside = run(PARAM_MAP + INIT + EXPECT + LOAD + WAIT + OUT, device=device, tensor=fresh, corner=(0, 8))
+    assert outside.kinds() == []
+
+
+def test_reductions_of_a_type_that_has_none_are_found() -> None:
+    reduce = STORE.replace(
+        "cp.async.bulk.tensor.2d.global.shared::cta", "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add"
+    )
+    words: dict[str, Any] = {"dtype": "uint32", "shape": (16, 8), "strides_bytes": (64,), "box": (16, 8)}
+    summed = run(PARAM_MAP + FILL + reduce, **words)
+    assert summed.kinds() == []
+    before = (np.arange(512) % 256).astype(np.uint8).view(np.uint32)
+    np.testing.assert_array_equal(summed.tensor.view(np.uint32)[::2], before[::2] + np.arange(64, dtype=np.uint32))
+    wrong = run(PARAM_MAP + FILL + reduce, dtype="uint8")
+    assert wrong.kinds() == [FindingKind.ASYNC]
+    assert "uint8" in wrong.findings[0].message
+
+
+def test_a_box_counts_whole_at_its_barrier() -> None:
+    few = run(PARAM_MAP + INIT + EXPECT.replace("512", "448") + LOAD + WAIT, corner=(0, 1))
+    assert FindingKind.DEADLOCK in few.kinds()
+    assert run(PARAM_MAP + INIT + EXPECT + LOAD + WAIT, corner=(0, 1)).kinds() == []
+
+
+@on_schedules
+def test_many_blocks_each_bring_their_own_box(schedule: str, seed: int) -> None:
+    place = "mov.u32 %r2, %ctaid.x; mul.wide.u32 %d4, %r2, 64; add.s64 %d2, %d2, %d4;"
+    one_row = OUT.replace("st.global", "setp.lt.u32 %p2, %r0, 8; @%p2 st.global")
+    body = PARAM_MAP + place + INIT + EXPECT.replace("512", "64") + LOAD + WAIT + one_row
+    outcome = run(body, schedule=schedule, seed=seed, blocks=8, box=(64, 1))
+    assert outcome.kinds() == []
+    np.testing.assert_array_equal(outcome.out, np.arange(512) % 256)
+
+
+def test_a_copy_over_a_live_mbarrier_is_found() -> None:
+    over = LOAD.replace("mov.u32 %r8, tile;", "mov.u32 %r8, tile; add.u32 %r8, %r8, 3840;")
+    assert FindingKind.BARRIER in run(PARAM_MAP + INIT + EXPECT + over + WAIT).kinds()
+    before = LOAD.replace("mov.u32 %r8, tile;", "mov.u32 %r8, tile; add.u32 %r8, %r8, 3584;")
+    assert run(PARAM_MAP + INIT + EXPECT + before + WAIT).kinds() == []
+
+
+def test_a_parameter_aligned_to_128_bytes_holds_a_map_as_well() -> None:
+    outcome = run(PARAM_MAP + INIT + EXPECT + LOAD + WAIT + OUT, align=128)
+    assert outcome.kinds() == []
+    np.testing.assert_array_equal(outcome.out, np.arange(512) % 256)
