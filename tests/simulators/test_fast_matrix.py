@@ -52,6 +52,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         return call
 
     monkeypatch.setattr(Order, "enabled", False, raising=False)
+    monkeypatch.setattr(Order, "access", lambda *_, **__: None)
     for kind, handler in matrix.MATRIX_HANDLERS.items():
         monkeypatch.setitem(matrix.MATRIX_HANDLERS, kind, counted(kind, handler))  # type: ignore[arg-type]
     return made

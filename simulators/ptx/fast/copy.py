@@ -19,7 +19,7 @@ from tileproof.simulators.ptx.fast.layout import (
     GLOBAL_READ,
     K0,
     LIFE,
-    OPEN,
+    OPEN_GROUP,
     SHARED,
     SHARED_WRITTEN,
     SLOT,
@@ -103,7 +103,7 @@ def _move(source: Any, origins: Any, target: Any, places: Any, count: Any, nbyte
 def _join(groups: Any, runs: Any, lanes: Any, step: Any) -> None:
     """The copies join their lanes' open groups."""
     open_, used, used_at = (
-        counts_at(groups[OPEN], lanes),
+        counts_at(groups[OPEN_GROUP], lanes),
         counts_at(groups[USED], lanes),
         counts_at(groups[USED_AT], lanes),
     )
@@ -119,7 +119,7 @@ def group(row: Any, runs: Any, lanes: Any, spaces: Any) -> Any:
     groups = spaces[COPIES]
     if groups[COPIES_READY] == 0:
         return 1
-    open_, complete = counts_at(groups[OPEN], lanes), counts_at(groups[COMPLETE], lanes)
+    open_, complete = counts_at(groups[OPEN_GROUP], lanes), counts_at(groups[COMPLETE], lanes)
     for r in range(len(runs)):
         for lane in range(runs[r, 0], runs[r, 1]):
             open_[lane] += row[_COMMITS]

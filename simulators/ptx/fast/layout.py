@@ -38,7 +38,7 @@ SPACE_COLUMNS = 6
 
 # The line of the groups of cp.async, and its columns: whether copies land at issue; addresses of the arrays of `Groups`.
 COPIES = 6
-COPIES_READY, OPEN, USED, USED_AT, COMPLETE = 0, 1, 2, 3, 4
+COPIES_READY, OPEN_GROUP, USED, USED_AT, COMPLETE = 0, 1, 2, 3, 4
 
 # The line of the registers of `wgmma`, and its columns: whether compiled code may issue it; addresses of the tables of
 # `ProductRegisters`, and the number of rows of the first one.
