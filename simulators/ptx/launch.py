@@ -87,6 +87,7 @@ def launch(
         prepared.global_addresses,
         placement,
         limits.multiprocessors,
+        limits.warps,
         grid_id,
     )
     findings, counters = Findings(), Counters()

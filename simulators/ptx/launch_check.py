@@ -1,4 +1,4 @@
-"""Whether a launch is legal: extents, threads, registers, shared memory, clusters, by kernel and architecture."""
+"""Whether a launch is legal: extents, threads, shared memory, clusters, by kernel and architecture."""
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import Index3
@@ -9,7 +9,6 @@ from tileproof.simulators.ptx.limits import (
     FIRST_WITH_CLUSTERS,
     GRID_LIMIT,
     PORTABLE_CLUSTER,
-    REGISTERS_PER_BLOCK,
     STATIC_SHARED_BYTES,
     THREAD_LIMIT,
     Limits,
@@ -53,12 +52,6 @@ def check_launch(
 def _check_threads(program: Program, shape: LaunchShape) -> None:
     if shape.threads > THREAD_LIMIT:
         raise Refusal(f"block {shape.block} has {shape.threads} threads, the limit is {THREAD_LIMIT}")
-    registers = (program.register_limit or 0) * shape.threads
-    if registers > REGISTERS_PER_BLOCK:
-        raise Refusal(
-            f"block {shape.block} takes {registers} registers with .maxnreg {program.register_limit}: a block has "
-            f"{REGISTERS_PER_BLOCK}"
-        )
     limit = program.thread_limit
     if limit is not None:
         most = limit[0] * limit[1] * limit[2]
@@ -74,7 +67,7 @@ def _check_shared(program: Program, shape: LaunchShape, placement: SharedPlaceme
             f"{STATIC_SHARED_BYTES}",
             hint="declare an .extern .shared array and give shared_bytes at the launch",
         )
-    if shape.shared_bytes < 0 or placement.total_bytes > limits.shared_bytes_per_block:
+    if shape.shared_bytes < 0 or placement.given_bytes > limits.shared_bytes_per_block:
         raise Refusal(
             f"{placement.static_bytes} bytes of static and {shape.shared_bytes} of dynamic shared memory: "
             f"{limits.arch} has {limits.shared_bytes_per_block} a block"

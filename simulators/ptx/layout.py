@@ -6,15 +6,20 @@ from dataclasses import dataclass
 from tileproof.simulators.ptx.text.syntax import Parameter, Variable
 
 # Shared addresses of a kernel start behind the block's 1 KiB of system use (CUDA C++ Programming Guide, "Technical
-# Specifications per Compute Capability": 1 KB of shared memory is reserved per thread block from 8.0 on). Inferred for
-# the start address itself; an address below it is out of bounds.
+# Specifications per Compute Capability": 1 KB of shared memory is reserved per thread block from 8.0 on; the start, and
+# the rules of this file for shared memory: measured on H200, tests/h200/clusters.py). An address below it is out of
+# bounds.
 SHARED_BASE = 0x400
+# What the dynamic part is aligned to at least, and what a block's shared memory is given in.
+DYNAMIC_ALIGNMENT = 16
+SHARED_UNIT_BYTES = 128
 LOCAL_BASE = 0x10
 CONST_BASE = 0x10
 PARAM_BASE = 0
 
 # Shared addresses carry the block's rank in its cluster from this bit on: the block of rank 1 has its first variable at
-# 0x0100_0400. So an own address (`shared::cta`) is valid in the cluster's window too (PTX ISA, "State Spaces", shared).
+# 0x0100_0400 (measured on H200, likewise). So an own address (`shared::cta`) is valid in the cluster's window too, as
+# the PTX ISA demands ("State Spaces", shared).
 RANK_SHIFT = 24
 RANK_MASK = 0xFF << RANK_SHIFT
 
@@ -43,12 +48,14 @@ class SharedPlacement:
         addresses: of every variable, by name.
         static_bytes: from the base to the end of the last variable with a size.
         total_bytes: static and dynamic together, with the padding between them.
+        given_bytes: what the block gets: up to the end of the dynamic part, even where that is empty.
     """
 
     base: int
     addresses: Mapping[str, int]
     static_bytes: int
     total_bytes: int
+    given_bytes: int
 
 
 @dataclass(frozen=True)
@@ -60,8 +67,8 @@ class SharedVariables:
 
     @property
     def dynamic_alignment(self) -> int:
-        """Bytes that the dynamic part is aligned to, as declared."""
-        return max((variable.align for variable in self.dynamic), default=1)
+        """Bytes that the dynamic part is aligned to: as declared, and at least 16."""
+        return max((DYNAMIC_ALIGNMENT, *(variable.align for variable in self.dynamic)))
 
     def place(self, dynamic_bytes: int = 0, base: int = SHARED_BASE) -> SharedPlacement:
         """Static variables from `base` on, each at its alignment, and the dynamic part behind them at its own."""
@@ -69,8 +76,9 @@ class SharedVariables:
         end = base + static.size_bytes
         start = align_up(end, self.dynamic_alignment)
         addresses = {**static.offsets, **{variable.name: start for variable in self.dynamic}}
-        total = start + dynamic_bytes - base if dynamic_bytes else static.size_bytes
-        return SharedPlacement(base, addresses, static.size_bytes, total)
+        given = start + dynamic_bytes - base if self.dynamic or dynamic_bytes else static.size_bytes
+        total = given if dynamic_bytes else static.size_bytes
+        return SharedPlacement(base, addresses, static.size_bytes, total, given)
 
 
 def place(variables: Iterable[Variable], base: int) -> Placement:

@@ -13,8 +13,8 @@ _SHARED_KIB = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 11
 _MULTIPROCESSORS = {80: 108, 86: 84, 87: 16, 89: 142, 90: 132, 100: 148, 103: 148, 110: 20, 120: 188, 121: 48}
 # Static shared memory of a kernel: ptxas refuses more (CUDA C++ Programming Guide, "Shared Memory").
 STATIC_SHARED_BYTES = 48 * 1024
-# Registers of a block (same guide, same table).
-REGISTERS_PER_BLOCK = 65536
+# Warps that one multiprocessor holds (same guide, same table): %nwarpid (measured for 9.0 on H200).
+_WARPS = {80: 64, 86: 48, 87: 48, 89: 48, 90: 64, 100: 64, 103: 64, 110: 48, 120: 48, 121: 48}
 GRID_LIMIT = (2**31 - 1, 65535, 65535)
 BLOCK_LIMIT = (1024, 1024, 64)
 THREAD_LIMIT = 1024
@@ -34,6 +34,7 @@ class Limits:
         suffix: "", "a" or "f".
         shared_bytes_per_block: static and dynamic together.
         multiprocessors: how many the modelled part has.
+        warps: that one of them holds.
         largest_cluster: blocks of a cluster at most, with the opt-in; 1 where there are no clusters.
     """
 
@@ -42,6 +43,7 @@ class Limits:
     suffix: str
     shared_bytes_per_block: int
     multiprocessors: int
+    warps: int
     largest_cluster: int
 
     @classmethod
@@ -57,7 +59,9 @@ class Limits:
             raise Refusal(f"unknown architecture {arch!r}", hint=f"one of {known}, with its letter where PTX uses it")
         number = int(match[1])
         largest = _LARGEST_CLUSTER.get(number, PORTABLE_CLUSTER) if number >= FIRST_WITH_CLUSTERS else 1
-        return cls(arch, number, match[2], _SHARED_KIB[number] * 1024, _MULTIPROCESSORS[number], largest)
+        return cls(
+            arch, number, match[2], _SHARED_KIB[number] * 1024, _MULTIPROCESSORS[number], _WARPS[number], largest
+        )
 
     def check_target(self, target: str) -> None:
         """Whether PTX for `target` runs here (PTX ISA, ".target": architecture-specific targets run on that one only).

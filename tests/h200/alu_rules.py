@@ -106,7 +106,8 @@ _DECIDES: dict[str, Callable[[Form, Sequence[Bits]], Mask]] = {
     rule.TF32_NAN.text: _everywhere,
     rule.FIELD_RANGE.text: _beyond,
     rule.VIDEO_LANES.text: _everywhere,
-    rule.FIND_BASE.text: lambda form, values: np.greater(values[1], 31),
+    rule.FIND_BASE.text: lambda form, values: np.greater(values[1], 31) | np.equal(values[2], 1 << 31),
     rule.XORSIGN.text: _everywhere,
+    rule.BORROW.text: _everywhere,
     rule.SCALE_RULE.text: _everywhere,
 }

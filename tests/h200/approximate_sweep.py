@@ -66,7 +66,7 @@ extern "C" __global__ void NAME(Word* rows, Word first, Word count) {
         row[3] += 1;
         const Word bits = Word(__double_as_longlong(x)), fraction = bits & 0xfffffffffffffull;
         const int exponent = int(bits >> 52 & 2047) - 1023;
-        const bool point = POINT && double(float(v)) == v && x != 0 && isfinite(x);
+        const bool point = POINT && double(float(v)) == v && fabs(v) >= 0x1p-126 && isfinite(v);
         const float nearest = FTZ && fabsf(float(v)) < 0x1p-126f ? copysignf(0.0f, float(v)) : float(v);
         if (point) { row[5] += 1; row[6] += result != nearest; }
         double error = fmax(relative[band] * fabs(v), absolute[band]) + 0x1p-149 + fabs(v) * 0x1p-50;

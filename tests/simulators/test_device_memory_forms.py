@@ -91,6 +91,17 @@ def test_256_bits_go_to_global_memory_on_blackwell_only() -> None:
 
 ATOMICS = {
     "f64": ("mov.b64 %d1, 0x3FF0000000000000; atom.global.add.f64 %d2, [%d0], %d1;", [0, 0x40000000], [0, 0x40080000]),
+    "f64 on global memory passes a NaN as it is": (
+        "mov.b64 %d1, 0x7FF0000000000001; red.global.add.f64 [%d0], %d1;",
+        [0, 0x3FF00000],
+        [1, 0x7FF00000],
+    ),
+    "f64 on shared memory makes a NaN quiet, the cell's first": (
+        "mov.b64 %d1, 0x7FF0000000000001; mov.b64 %d2, 0xFFF0000000000002; st.shared.b64 [%r9], %d2;"
+        "red.shared.add.f64 [%r9], %d1; ld.shared.b64 %d3, [%r9]; st.global.b64 [%d0], %d3;",
+        [0, 0],
+        [2, 0xFFF80000],
+    ),
     "f16": ("mov.b16 %h1, 0x3C00; atom.global.add.noftz.f16 %h2, [%d0], %h1;", [0x12343C00], [0x12344000]),
     "bf16": ("mov.b16 %h1, 0x3F80; red.global.add.noftz.bf16 [%d0+2], %h1;", [0x3F801234], [0x40001234]),
     "f16x2": ("red.global.add.noftz.f16x2 [%d0], 0x3C000001;", [0x3C000001], [0x40000002]),

@@ -44,17 +44,29 @@ THREE = (
 )
 
 
-@pytest.mark.parametrize("align", [16, 128, 1024])
+@pytest.mark.parametrize("align", [1, 4, 16, 128, 1024])
 @pytest.mark.parametrize("base", SHARED_BASES)
 def test_variables_lie_at_their_alignment_from_the_base_on(base: int, align: int) -> None:
     text = module(THREE[0].replace("{align}", str(align)), THREE[1])
     report, addresses = run(text, 64, 3, shared_base=base)
     assert report.findings == []
-    assert addresses == [base, base + 16, -(-(base + 24) // align) * align]
+    assert addresses == [base, base + 16, -(-(base + 24) // max(align, 16)) * max(align, 16)]
 
 
 def test_the_default_base_is_that_of_hardware() -> None:
     assert run(module(THREE[0].replace("{align}", "16"), THREE[1]), 64, 3)[1] == [0x400, 0x410, 0x420]
+
+
+@pytest.mark.parametrize(
+    ("align", "dynamic", "total", "all_of_it"),
+    [(4, 0, 128, 1072), (16, 100, 256, 1172), (128, 100, 256, 1252), (1024, 0, 1024, 2048), (1024, 100, 1152, 2148)],
+)
+def test_sizes_of_shared_memory_are_those_of_hardware(align: int, dynamic: int, total: int, all_of_it: int) -> None:
+    declarations = f".shared .align 4 .b8 a[12]; .shared .align 8 .b8 b[20]; .extern .shared .align {align} .b8 c[];"
+    body = """
+        mov.u32 %r1, a; mov.u32 %r1, b; mov.u32 %r1, c;
+        mov.u32 %r1, %total_smem_size; mov.u32 %r2, %aggr_smem_size; st.global.v2.u32 [%d0], {%r1, %r2};"""
+    assert run(module(declarations, body), dynamic, 2)[1] == [total, all_of_it]
 
 
 # A kernel that is right because of its declared alignment, and one that is right by luck of the default base.
@@ -105,10 +117,3 @@ def test_static_shared_memory_has_the_compilers_limit() -> None:
     assert run(module(".shared .align 4 .b8 a[49152];", "st.global.u32 [%d0], 1;"))[0].findings == []
     with pytest.raises(Refusal, match="declares 49156 bytes of static shared memory: the limit is 49152"):
         run(module(".shared .align 4 .b8 a[49156];", "st.global.u32 [%d0], 1;"))
-
-
-def test_registers_by_directive_must_fit_a_block() -> None:
-    text = module("", "st.global.u32 [%d0], 1;").replace("k(.param .u64 out)", "k(.param .u64 out) .maxnreg 128")
-    kernel, out = Device().load_ptx(text)["k"], np.uint64(0)
-    with pytest.raises(Refusal, match="takes 131072 registers with .maxnreg 128: a block has 65536"):
-        kernel.launch(grid=(1, 1, 1), block=(1024, 1, 1), args=(out,))

@@ -49,6 +49,11 @@ NEEDED = {
     "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%r1,%r2,%r3,%r4}, {%r5,%r6,%r7,%r8}, {%r9,%r10},"
     " {%r1,%r2,%r3,%r4};": ("sm_86", "sm_89"),
     "add.rn.bf16 %h1, %h2, %h3;": ("sm_89", "sm_90"),
+    "setp.lt.bf16 %p1, %h2, %h3;": ("sm_89", "sm_90"),
+    "cvt.rn.bf16.u32 %h1, %r3;": ("sm_89", "sm_90"),
+    "mov.u32 %r1, %aggr_smem_size;": ("sm_89", "sm_90"),
+    "cvta.to.shared::cluster.u64 %d1, %d2;": ("sm_89", "sm_90"),
+    "fence.acq_rel.cluster;": ("sm_89", "sm_90"),
 }
 
 

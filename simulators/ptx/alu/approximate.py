@@ -199,7 +199,7 @@ class _Rule:
             for operand in operands:
                 certain |= (operand == 0) | np.isinf(operand)
             if function.exact_at is not None:
-                certain |= function.exact_at(operands[0]) & self._representable(value)
+                certain |= function.exact_at(operands[0]) & self._is_normal_code(value)
         error = np.where(certain, 0.0, error)
         low, high = value - error, np.where(error == 0, value, value + error)
         if function.keeps_sign:
@@ -207,8 +207,11 @@ class _Rule:
             high = np.where(value < 0, np.minimum(high, -0.0), high)
         return np.maximum(low, -function.bound), np.minimum(high, function.bound)
 
-    def _representable(self, value: Doubles) -> Flags:
-        return np.equal(decode(self._code(value, Rounding.NEAREST_EVEN), self.binary), value)
+    def _is_normal_code(self, value: Doubles) -> Flags:
+        """Where a value is zero or a normal number of the format: a subnormal result is made of a rounded one."""
+        same: Flags = decode(self._code(value, Rounding.NEAREST_EVEN), self.binary) == value
+        normal: Flags = same & ((value == 0) | (np.abs(value) >= 2.0**self.binary.minimum_exponent))
+        return normal
 
     def _outside(self, values: Doubles, inward: Rounding) -> Bits:
         """Ends rounded into the bracket, but beyond the largest finite number to infinity."""

@@ -28,6 +28,10 @@ def _measured(text: str) -> Assumption:
     return Assumption(text, Evidence.MEASURED, "h200-2026-11-30/alu.json")
 
 
+def _measured_further(text: str) -> Assumption:
+    return Assumption(text, Evidence.MEASURED, "h200-2026-11-30/alu_further.json")
+
+
 ZERO_DIVISOR = _measured("an integer division or remainder by zero, unspecified in PTX, gives all ones")
 MINIMUM_OVERFLOW = _measured("abs, neg and div of the most negative integer wrap to it; its rem by -1 is 0")
 FIELD_RANGE = _measured(
@@ -36,9 +40,18 @@ FIELD_RANGE = _measured(
 FLUSH_TINY = _measured(
     ".ftz flushes a result that is below the smallest normal number after rounding to full precision at any exponent"
 )
-VIDEO_LANES = Assumption("vavrg adds 1 to a sum that is not negative before it halves it; .add takes results unclamped")
-FIND_BASE = Assumption("fns from a position beyond 31, outside PTX, searches from there: upwards it finds nothing")
-XORSIGN = Assumption("min and max with .xorsign give their result, unless it is NaN, the exclusive or of both signs")
+VIDEO_LANES = _measured_further(
+    "vavrg adds 1 to a sum that is not negative before it halves it; .add takes results unclamped"
+)
+FIND_BASE = _measured_further(
+    "fns from a position beyond 31, outside PTX, finds nothing; with an offset of -2**31 it gives 0"
+)
+XORSIGN = _measured_further(
+    "min and max with .xorsign give their result, unless it is NaN, the exclusive or of both signs"
+)
+BORROW = _measured_further(
+    "sub.cc and subc leave and take the carry of a + ~b + 1: 1 where nothing is borrowed, unlike the PTX ISA's borrow"
+)
 SCALE_RULE = Assumption(
     "cvt to ue8m0 ignores the sign; .rp takes what is at most 2**-127 to it; infinity is NaN without .satfinite"
 )
@@ -64,7 +77,8 @@ TF32_NAN = _measured(
     "the lowest 13 bits of a tf32 result are zero: a NaN is 0x7FFFE000; rna cuts it off, with satfinite one unit less"
 )
 EXACT_POINTS = Assumption(
-    "exact are ex2 of integers, rcp of powers of two, lg2 of those from 1 on, sqrt and rsqrt of powers of four",
+    "where the result is normal, exact are ex2 of integers, rcp of powers of two, lg2 of those from 1 on, "
+    "sqrt and rsqrt of powers of four",
     Evidence.MEASURED,
     "h200-2026-11-30/approximate.json",
 )

@@ -13,6 +13,7 @@ from tileproof.simulators.ptx.alu.scalar import Bits, as_signed, pick, shift_lef
 
 _ALL = np.uint64(0xFFFF_FFFF)
 _LOW = np.uint64(31)
+_LEAST = np.uint64(1 << 31)
 
 
 def _above(position: Bits) -> Bits:
@@ -60,14 +61,15 @@ def _fns(opcode: Opcode) -> Operation:
         found = np.full_like(mask, _ALL)
         position = base.astype(np.int64)
         for _ in range(32):  # every set bit on the way takes one off what is left to find
-            inside = (position >= 0) & (position < 32) & (steps != 0)
+            inside = (position >= 0) & (position < 32) & (steps != 0) & (base <= _LOW)
             place = np.where(inside, position, 0).astype(np.uint64)
             hit = inside & ((mask >> place) & np.uint64(1) != 0)
             found = np.where(hit & (left == 0), place, found)
             left = left - hit
             position = position + np.where(forward, 1, -1)
         here = (base <= _LOW) & ((mask >> np.minimum(base, _LOW)) & np.uint64(1) != 0)
-        return np.where(steps == 0, np.where(here, base, _ALL), found)
+        found = np.where(steps == 0, np.where(here, base, _ALL), found)
+        return np.where(offset == _LEAST, np.uint64(0), found)
 
     return opcode.operation(("b32",), ("b32", "b32", "s32"), find, whole(32), (FIND_BASE,))
 

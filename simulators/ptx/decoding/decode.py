@@ -27,7 +27,7 @@ from tileproof.simulators.ptx.decoding import (
     refused,
 )
 from tileproof.simulators.ptx.decoding.inlining import expand
-from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, where
+from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, pointing_at, where
 from tileproof.simulators.ptx.decoding.slots import Slots
 from tileproof.simulators.ptx.decoding.variables import Variables
 from tileproof.simulators.ptx.findings import Where
@@ -64,7 +64,7 @@ def decode_entry(module: Module, entry: Entry) -> Program:
     slots = Slots(entry, variables, module.target[0])
     steps = tuple(_step(slots, instruction) for instruction in entry.instructions)
     for instruction in entry.instructions:
-        instruction_set.check(instruction, target)
+        instruction_set.check(instruction, target.arch)
     limit = entry.directives.get("reqntid") or entry.directives.get("maxntid")
     return Program(
         name=entry.name,
@@ -107,7 +107,12 @@ def _cluster_rule(entry: Entry, target: Limits) -> ClusterRule:
 
 
 def _step(slots: Slots, instruction: Instruction) -> Step:
-    step = _body(slots, instruction)
+    try:
+        step = _body(slots, instruction)
+    except (IndexError, KeyError, ValueError) as error:
+        # A decoder takes an instruction apart as its form has it; text that no assembler takes has fewer operands, or
+        # a word where a type belongs.
+        raise not_modelled(instruction, "its operands or qualifiers do not have the form of the instruction") from error
     guard = instruction.guard
     if guard is None:
         return step
@@ -119,10 +124,7 @@ def _body(slots: Slots, instruction: Instruction) -> Step:
     decoder = DECODERS.get(first_words) or DECODERS.get(instruction.mnemonic)
     if decoder is not None:
         return decoder(slots, instruction)
-    try:
-        operation = _operation(instruction)
-    except NotModelled as error:
-        raise not_modelled(instruction, error.message, error.hint) from error
+    operation = _operation(instruction)
     if operation is None:
         raise not_modelled(instruction, "this instruction is not modelled")
     return slots.arithmetic(instruction, operation, instruction.operands)
@@ -130,9 +132,10 @@ def _body(slots: Slots, instruction: Instruction) -> Step:
 
 def _operation(instruction: Instruction) -> Operation | None:
     """min and max of floats take two or three operands; their opcode does not say."""
-    if instruction.mnemonic in ("min", "max") and len(instruction.operands) == 4:
-        return three_way(Opcode.parse(instruction.mnemonic, instruction.qualifiers))
-    return resolve(instruction.mnemonic, instruction.qualifiers)
+    with pointing_at(instruction):
+        if instruction.mnemonic in ("min", "max") and len(instruction.operands) == 4:
+            return three_way(Opcode.parse(instruction.mnemonic, instruction.qualifiers))
+        return resolve(instruction.mnemonic, instruction.qualifiers)
 
 
 def _end_of(entry: Entry) -> Where:

@@ -1,9 +1,14 @@
 """Decoding of `atom` and `red`: all types and widths, vectors, and what memory the arithmetic depends on."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
+
+from tileproof.simulators.ptx.alu.ieee import BINARY64, is_nan
 from tileproof.simulators.ptx.alu.operation import Operation, resolve
 from tileproof.simulators.ptx.alu.requirement import ALWAYS, Requirement
+from tileproof.simulators.ptx.alu.scalar import Bits
 from tileproof.simulators.ptx.decoding.decode_memory import WRAPPING_OPERATIONS, access_of, without_policy
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
 from tileproof.simulators.ptx.decoding.qualifiers import ATOMIC_TYPES, VECTOR_ATOMICS, MemoryForm, memory_form
@@ -85,14 +90,36 @@ def _operations(name: str, form: MemoryForm) -> tuple[Operation | None, Operatio
     """The combining steps on shared and on other memory; None for what does not compute.
 
     On global memory atom.add.f32 flushes subnormal inputs and results to zero of the same sign, on shared memory it
-    does not (PTX ISA, "atom").
+    does not (PTX ISA, "atom"; measured, h200-2026-11-30/atomics.json).
     """
     if name in ("exch", "cas"):
         return None, None
     if name in WRAPPING_OPERATIONS:
         return WRAPPING_OPERATIONS[name], WRAPPING_OPERATIONS[name]
     plain = resolve(name, (form.type,))
+    if form.type == "f64":
+        assert plain is not None
+        return _double_sums(plain)
     return plain, resolve("add", ("ftz", "f32")) if form.type == "f32" else plain
+
+
+def _double_sums(add: Operation) -> tuple[Operation, Operation]:
+    """atom.add.f64 on shared and on global memory, which differ in NaN: measured, h200-2026-11-30/atomics.json.
+
+    On shared memory it is the sum of operand and cell, in that order. On global memory a NaN passes as it is, not made
+    quiet, the operand's before the cell's.
+    """
+
+    def shared(values: Sequence[Bits]) -> tuple[Bits, ...]:
+        return add.compute(values[::-1])
+
+    def elsewhere(values: Sequence[Bits]) -> tuple[Bits, ...]:
+        (total,) = add.compute(values)
+        for operand in values:
+            total = np.where(is_nan(operand, BINARY64), operand, total)
+        return (total,)
+
+    return replace(add, compute=shared), replace(add, compute=elsewhere)
 
 
 DECODERS = {"atom": _atomic, "red": _atomic}

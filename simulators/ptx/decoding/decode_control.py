@@ -7,7 +7,7 @@ from tileproof.simulators.ptx.decoding.decode_cluster import cluster_barrier
 from tileproof.simulators.ptx.decoding.decode_matrix import whole_warp
 from tileproof.simulators.ptx.decoding.decode_special import TIME_REGISTERS, time_move
 from tileproof.simulators.ptx.decoding.inlining import ASSERT_FAIL, PRINT
-from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
+from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, pointing_at, where
 from tileproof.simulators.ptx.decoding.slots import Slots, bits_of, check_count, elements
 from tileproof.simulators.ptx.layout import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from tileproof.simulators.ptx.program import NONE, BarrierForm, CollectiveMode, Kind, Step
@@ -150,7 +150,8 @@ def _mov(slots: Slots, instruction: Instruction) -> Step:
             return _pack(slots, instruction, target, value, bits)
         if isinstance(target, Vector):
             return _unpack(slots, instruction, target, value, bits)
-    operation = resolve("mov", instruction.qualifiers)
+    with pointing_at(instruction):
+        operation = resolve("mov", instruction.qualifiers)
     if operation is None:
         raise not_modelled(instruction, "this form of mov is not modelled")
     return slots.arithmetic(instruction, operation, instruction.operands)

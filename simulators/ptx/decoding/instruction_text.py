@@ -1,5 +1,8 @@
 """How an instruction is named in messages: its opcode, its lines, and the refusal that points at it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.findings import Where
 from tileproof.simulators.ptx.text.syntax import Instruction
@@ -20,3 +23,12 @@ def not_modelled(instruction: Instruction, message: str, hint: str = "") -> NotM
     """The refusal for an instruction, with its lines."""
     text = f"{opcode(instruction)} at {where(instruction)}: {message}"
     return NotModelled(text, hint=hint or "docs/ptx.md lists the instructions that are modelled")
+
+
+@contextmanager
+def pointing_at(instruction: Instruction) -> Iterator[None]:
+    """Give refusals of the arithmetic, which knows opcodes only, the instruction's lines."""
+    try:
+        yield
+    except NotModelled as error:
+        raise not_modelled(instruction, error.message, error.hint) from error

@@ -48,6 +48,7 @@ SPECIALS = frozenset(f"%{name}.{axis}" for name in _VECTORS for axis in "xyz") |
     "%lanemask_gt",
     "%dynamic_smem_size",
     "%total_smem_size",
+    "%aggr_smem_size",
 }
 _SPECIAL_BITS = {"%is_explicit_cluster": 1, "%gridid": 64}
 

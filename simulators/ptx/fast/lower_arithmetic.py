@@ -214,16 +214,18 @@ _ROUNDINGS = ("rni", "rzi", "rmi", "rpi")
 
 
 def _cvt(opcode: Opcode, constants: tuple[int, ...]) -> Form | None:
+    if len(opcode.types) != 2:
+        return None
     result, source = opcode.types
     relu = int("relu" in opcode.flags)
     match result.name, source.name:
         case (to, "f32") if to in _SINGLE_TO and opcode.flags <= {"rn", "relu", "satfinite"} and "rn" in opcode.flags:
             return Form(_SINGLE_TO[to], (_INFINITY[to] - ("satfinite" in opcode.flags), relu))
-        case (to, ("f32" | "f16x2") as from_) if to in _BYTES:
+        case (to, ("f32" | "f16x2") as from_) if to in _BYTES and opcode.flags <= {"rn", "satfinite", "relu"}:
             top, fraction, least = _BYTES[to]
             number = op.PAIR_TO_BYTES if from_ == "f32" else op.HALVES_TO_BYTES
             return Form(number, (top, relu, fraction, least))
-        case ("f16x2", from_) if from_ in _BYTES and not relu:
+        case ("f16x2", from_) if from_ in _BYTES and opcode.flags == {"rn"}:
             return Form(op.BYTES_TO_HALVES, (int(from_ == "e4m3x2"),))
         case ("f32", "f16") if opcode.flags <= {"rn", "ftz"}:
             return Form(op.HALF_TO_SINGLE)
@@ -240,6 +242,8 @@ _INTEGERS = (Kind.UNSIGNED, Kind.SIGNED)
 
 
 def _cvt_integer(opcode: Opcode, result: Scalar, source: Scalar) -> Form | None:
+    if opcode.flags - {*_ROUNDINGS, "rn", "sat", "ftz"} or result.lanes > 1 or source.lanes > 1:
+        return None
     if result.kind in _INTEGERS and source.kind in _INTEGERS:
         if "sat" in opcode.flags:
             return _clamp(result, source)

@@ -4,6 +4,7 @@ Every byte of an element that is more than one value knows the element's ends an
 what it is. Elements are aligned to their size. A store over part of an element leaves the rest as single bits.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,21 @@ Bytes = NDArray[np.uint8]
 _WORD = 8
 _EVERY_BYTE = np.uint64(0x0101_0101_0101_0101)
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+@dataclass(frozen=True)
+class HeldBytes:
+    """Bytes that were taken out of a memory, as three arrays of as many: see `BracketBytes`."""
+
+    low: Bytes
+    high: Bytes
+    grain: Bytes
+
+    def spread(self, nbytes: int, index: Lanes) -> "HeldBytes":
+        """The same bytes at some places among others, which are values."""
+        low, high, grain = (np.zeros(nbytes, np.uint8) for _ in range(3))
+        low[index], high[index], grain[index] = self.low, self.high, self.grain
+        return HeldBytes(low, high, grain)
 
 
 class BracketBytes:
@@ -71,6 +87,21 @@ class BracketBytes:
         self.high.view(element)[index] = interval.high.astype(element)
         self.grain.view(element)[index] = _grains(interval, size).astype(element)
 
+    def take(self, starts: Lanes, nbytes: int) -> HeldBytes | None:
+        """The bytes of pieces, one after the other; None if they are all values."""
+        self._cut(starts, nbytes)
+        index = (starts[:, None] + np.arange(nbytes)).reshape(-1)
+        grain = self.grain[index]
+        return HeldBytes(self.low[index], self.high[index], grain) if grain.any() else None
+
+    def put(self, starts: Lanes, nbytes: int, held: HeldBytes | None) -> None:
+        """Pieces were overwritten, with what was taken from elsewhere."""
+        self._cut(starts, nbytes)
+        index = (starts[:, None] + np.arange(nbytes)).reshape(-1)
+        self.grain[index] = 0 if held is None else held.grain
+        if held is not None:
+            self.low[index], self.high[index] = held.low, held.high
+
     def _words(self, data: Bytes, words: Lanes, grain: int) -> Interval:
         """Words of 8 bytes: intervals in the bytes of a grain, values in the others."""
         held = self.grain.view(np.uint64)[words]
@@ -82,6 +113,12 @@ class BracketBytes:
         low: Bits = (self.low.view(np.uint64)[words] & ours) + value
         high: Bits = (self.high.view(np.uint64)[words] & ours) + value
         return Interval(low, high, grain)
+
+    def _cut(self, starts: Lanes, nbytes: int) -> None:
+        """Elements that reach over the end of a piece become single bits."""
+        places = int(np.bitwise_or.reduce(starts, initial=0)) | nbytes | _WORD
+        unit = places & -places  # the largest power of two that divides all of them
+        self._break((starts[:, None] + np.arange(0, nbytes, unit)).reshape(-1), unit)
 
     def _break(self, offsets: Lanes, size: int) -> None:
         """Elements of which only a part is about to be stored become single bits."""

@@ -81,7 +81,14 @@ def _fence(step: Step) -> Handler:
     def async_proxy(wave: Wave, selection: Selection) -> None:
         wave.order.proxy_fence(wave.ids(selection), form.spaces)
 
-    return {FenceKind.THREADS: threads, FenceKind.ASYNC_PROXY: async_proxy}.get(form.kind, _nothing)
+    def tensor_maps(wave: Wave, selection: Selection) -> None:
+        if form.acquires and step.sources:
+            blocks = wave.ids(selection) // wave.geometry.lanes_per_block
+            addresses = wave.registers.read(step.sources[0], selection)
+            wave.asynchronous.maps.update(zip(blocks.tolist(), addresses.tolist(), strict=True))
+
+    handlers = {FenceKind.THREADS: threads, FenceKind.ASYNC_PROXY: async_proxy, FenceKind.TENSOR_MAP_PROXY: tensor_maps}
+    return handlers.get(form.kind, _nothing)
 
 
 def _arithmetic(step: Step) -> Handler:

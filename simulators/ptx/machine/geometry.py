@@ -24,7 +24,7 @@ class Geometry:
         block: threads along x, y, z.
         resident: linear block indices, x fastest; cluster after cluster.
         dynamic_shared_bytes: of the launch.
-        total_shared_bytes: static and dynamic.
+        total_shared_bytes: static and dynamic, that the block may touch.
         blocks_left: blocks that start when the resident ones have ended.
         cluster: blocks of a cluster along x, y, z.
         explicit_cluster: the launch or the kernel says so.
@@ -108,8 +108,6 @@ class Geometry:
                 return lane
             case "%warpid":
                 return (local // WARP).astype(np.uint64)
-            case "%nwarpid":
-                return np.full(self.lanes, self.warps_per_block, np.uint64)
             case "%lanemask_eq":
                 return bit
             case "%lanemask_lt":
@@ -122,8 +120,6 @@ class Geometry:
                 return everywhere & ~(bit - np.uint64(1))
             case "%dynamic_smem_size":
                 return np.full(self.lanes, self.dynamic_shared_bytes, np.uint64)
-            case "%total_smem_size":
-                return np.full(self.lanes, self.total_shared_bytes, np.uint64)
             case "%cluster_ctarank":
                 return self.rank.astype(np.uint64)
             case "%cluster_nctarank":

@@ -24,7 +24,7 @@ class Loops:
 
     def __init__(self, program: Program) -> None:
         self._steps = program.steps
-        self._loop = _components([_next(pc, step) for pc, step in enumerate(program.steps)])
+        self._loop = components([_next(pc, step) for pc, step in enumerate(program.steps)])
 
     def same(self, pc: int, other: int) -> bool:
         """Whether two instructions are in one loop."""
@@ -62,7 +62,7 @@ def _next(pc: int, step: Step) -> tuple[int, ...]:
     return (*on, step.target) if step.kind is Kind.BRANCH else on
 
 
-def _components(edges: list[tuple[int, ...]]) -> list[int]:
+def components(edges: list[tuple[int, ...]]) -> list[int]:
     """The strongly connected component of every node (Tarjan, "Depth-first search and linear graph algorithms")."""
     count = len(edges)
     index, low, component = [-1] * count, [0] * count, [-1] * count

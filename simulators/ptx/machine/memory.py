@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.bracket_interval import Interval
-from tileproof.simulators.ptx.machine.bracket_memory import BracketBytes
+from tileproof.simulators.ptx.machine.bracket_memory import BracketBytes, HeldBytes
 
 Bits = NDArray[np.uint64]
 Lanes = NDArray[np.int64]
@@ -146,6 +146,13 @@ class Backing:
                 self.brackets = BracketBytes(self.data.size)
                 self.moves.count += 1
             self.brackets.store(offsets, size, interval)
+
+    def put_brackets(self, starts: Lanes, nbytes: int, held: HeldBytes | None) -> None:
+        """After bytes were copied to pieces of `nbytes`: what an approximate function left open of them."""
+        if self.brackets is None and held is not None:
+            self.brackets = BracketBytes(self.data.size)
+        if self.brackets is not None:
+            self.brackets.put(starts, nbytes, held)
 
 
 class Space(Protocol):

@@ -8,7 +8,14 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from tileproof.simulators.ptx.findings import Counters, FindingKind, Findings, Where
-from tileproof.simulators.ptx.layout import LOCAL_BASE, RANK_SHIFT, SharedPlacement
+from tileproof.simulators.ptx.layout import (
+    LOCAL_BASE,
+    RANK_SHIFT,
+    SHARED_BASE,
+    SHARED_UNIT_BYTES,
+    SharedPlacement,
+    align_up,
+)
 from tileproof.simulators.ptx.machine.asynchronous.state import Asynchronous
 from tileproof.simulators.ptx.machine.barrier_state import BlockBarriers, ClusterBarriers, RegisterCounts
 from tileproof.simulators.ptx.machine.cluster_memory import Acquaintance, ClusterMemory
@@ -52,6 +59,7 @@ class LaunchMemory:
         global_addresses: constant slot to address, for module variables.
         shared: where the kernel's shared variables lie.
         multiprocessors: of the GPU.
+        warps: that one of them holds.
         grid_id: of the launch.
         registers: arrays for the registers of one wave after the other.
     """
@@ -62,6 +70,7 @@ class LaunchMemory:
     global_addresses: Mapping[int, int]
     shared: SharedPlacement
     multiprocessors: int
+    warps: int
     grid_id: int
     registers: RegisterFile = field(default_factory=RegisterFile)
 
@@ -200,6 +209,12 @@ class Wave:
                 return memory.multiprocessors
             case "%gridid":
                 return memory.grid_id
+            case "%nwarpid":
+                return memory.warps
+            case "%total_smem_size":
+                return align_up(memory.shared.given_bytes, SHARED_UNIT_BYTES)
+            case "%aggr_smem_size":
+                return SHARED_BASE + memory.shared.given_bytes
         return self.geometry.special(name)
 
     def exit(self, lanes: Lanes) -> None:

@@ -20,24 +20,26 @@ MAX_INLINE_DEPTH = 100
 MAX_NUMBER = 10**9 - 1
 """Largest file, line or column number."""
 
-_FILE = re.compile(r'^[ \t]*\.file[ \t]+([0-9]{1,9})[ \t]+("(?:[^"\\\n]|\\[^\n])*+")', re.ASCII | re.MULTILINE)
+_NAME = r'"(?:[^"\\\n]|\\[^\n])*+"'
+_FILE = re.compile(rf"^[ \t]*\.file[ \t]+([0-9]{{1,9}})[ \t]+({_NAME})(?:[ \t]+({_NAME}))?", re.ASCII | re.MULTILINE)
 _Place: TypeAlias = tuple[int, int, int]
 
 
 def find_files(text: str) -> dict[int, str]:
     """The files that a text names, by number: compilers write ``.file`` after the code that refers to it."""
-    return {int(match[1]): _unquote(match[2]) for match in _FILE.finditer(text)}
+    return {int(match[1]): _joined(match[2], match[3]) for match in _FILE.finditer(text)}
 
 
 def read_file(cursor: Cursor) -> tuple[int, str]:
-    """``.file number "name"[, timestamp, size]``."""
+    """``.file number "name"[, timestamp, size]``; LLVM may write the directory as a string of its own before it."""
     cursor.expect(".file", "before a file number")
     number = read_integer(cursor, "the number of the file", low=0, high=MAX_NUMBER)
     name = cursor.expect_kind(Kind.STRING, "the name of the file in quotes").text
+    second = cursor.take().text if cursor.token.kind is Kind.STRING else None
     for what in ("the time stamp of the file", "the size of the file"):
         if cursor.accept(","):
             read_integer(cursor, what, low=0, high=(1 << 64) - 1)
-    return number, _unquote(name)
+    return number, _joined(name, second)
 
 
 class Locations:
@@ -83,6 +85,10 @@ class Locations:
 
     def _file(self, number: int) -> str:
         return self._files.get(number, f"(file {number})")  # ptxas accepts numbers without .file
+
+
+def _joined(first: str, second: str | None) -> str:
+    return _unquote(first) if second is None else f"{_unquote(first)}/{_unquote(second)}"
 
 
 def _unquote(text: str) -> str:

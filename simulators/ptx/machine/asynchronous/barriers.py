@@ -38,6 +38,8 @@ class Barriers:
         expected: arrivals of every phase.
         pending: arrivals that the current phase still waits for.
         transactions: bytes expected less bytes completed in the current phase.
+        asked: bytes that the current phase was told to expect.
+        issued: bytes of the copies that were issued in it, landed or not.
         phase: the current, incomplete phase, from 0.
         observed: phases that some wait has seen complete.
         promised: phases that copies were bound to: the last one's number plus 1.
@@ -57,6 +59,7 @@ class Barriers:
         self.any_live = False
         self.life = np.zeros(words, np.uint8)
         self.expected, self.pending, self.transactions, self.phase = np.zeros((4, words), np.int32)
+        self.asked, self.issued = np.zeros((2, words), np.int32)
         self.observed, self.promised, self.promised_at, self.component = np.zeros((4, words), np.int32)
 
     def init(self, words: Lanes, counts: Lanes) -> None:
@@ -64,7 +67,7 @@ class Barriers:
         self.any_live = True
         self.life[words] = Life.LIVE
         self.expected[words] = self.pending[words] = counts
-        for field in (self.transactions, self.phase, self.observed, self.promised):
+        for field in (self.transactions, self.asked, self.issued, self.phase, self.observed, self.promised):
             field[words] = 0
 
     def complete(self, words: Lanes) -> Mask:
@@ -77,6 +80,7 @@ class Barriers:
         """The objects enter their next phase."""
         self.phase[words] += 1
         self.pending[words] = self.expected[words]
+        self.asked[words] = self.issued[words] = 0
 
     def states(self, words: Lanes, pending: Lanes) -> Bits:
         """The opaque state of each object: its pending count, its phase and where in its block it lies."""

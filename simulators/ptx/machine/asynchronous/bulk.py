@@ -134,8 +134,19 @@ def _is_there(wave: Wave, step: Step, lane: int, rank: int, offset: int) -> bool
     return bool(pieces)
 
 
-def issue(wave: Wave, step: Step, pc: int, lane: int, source: Source, target: Target, word: int, nbytes: int) -> None:
-    """A lane issues a copy: what bulk and tensor copies share.
+def issue(
+    wave: Wave,
+    step: Step,
+    pc: int,
+    lane: int,
+    source: Source,
+    target: Target,
+    word: int,
+    nbytes: int,
+    *,
+    generic: bool = False,
+) -> None:
+    """A lane issues a copy: what bulk copies, tensor copies and asynchronous stores share.
 
     Args:
         wave: the machine.
@@ -147,50 +158,44 @@ def issue(wave: Wave, step: Step, pc: int, lane: int, source: Source, target: Ta
         word: the mbarrier that is told (if it is not live, the copy is dropped); NONE for a copy that joins the lane's
             bulk group.
         nbytes: what the mbarrier is told.
+        generic: it goes through the generic proxy.
     """
     barriers, groups = wave.asynchronous.barriers, wave.asynchronous.bulk
     if word == NONE:
         group = int(groups.open[lane])
         groups.used[lane], groups.used_at[lane] = group + 1, pc
-        _tell_order(wave, step, pc, lane, source.region, Engine.BULK_READ, group, False, NONE)
-        _tell_order(wave, step, pc, lane, target.region, Engine.BULK_WRITE, group, True, NONE)
         flight = BulkCopy(step, lane, source, target, nbytes, group)
-    elif not signals.usable(wave, step, np.array([lane]), np.array([word])).size:
-        return
-    else:
+        readers, writers = (Engine.BULK_READ, group), (Engine.BULK_WRITE, group)
+    elif signals.usable(wave, step, np.array([lane]), np.array([word])).size:
         phase = int(barriers.phase[word])
         barriers.promised[word], barriers.promised_at[word] = phase + 1, pc
+        barriers.issued[word] += nbytes
+        signals.check_bytes(wave, step, np.array([lane]), np.array([word]))
         _check_block(wave, step, lane, target.region, word)
-        _tell_order(wave, step, pc, lane, source.region, Engine.BARRIER, phase, False, word)
-        _tell_order(wave, step, pc, lane, target.region, Engine.BARRIER, phase, True, word)
         flight = BulkCopy(step, lane, source, target, nbytes, NONE, (word,), phase)
-    for region, written in ((source.region, False), (target.region, True)):
-        if region is not None:
-            _check_objects(wave, step, lane, region, "writes" if written else "reads")
-            count = wave.count_written if written else wave.count_read
-            count(region.space, region.nbytes * region.offsets.size)
-    wave.asynchronous.in_flight.issue(wave, flight)
-
-
-def _tell_order(
-    wave: Wave,
-    step: Step,
-    pc: int,
-    lane: int,
-    region: Region | None,
-    engine: Engine,
-    tick: int,
-    writes: bool,
-    word: int,
-) -> None:
-    if region is None or not region.nbytes:
+        readers = writers = (Engine.BARRIER, phase)
+    else:
         return
-    count = region.offsets.size
-    lanes, ticks = np.full(count, lane), np.full(count, tick)
-    component = None if word == NONE else np.full(count, wave.asynchronous.barriers.component[word], np.int64)
-    wave.order.async_access(
-        engine, ticks, step, pc, lanes, writes, region.space, region.backing, region.offsets, region.nbytes, component
-    )
+    for region, written, (engine, tick) in ((source.region, False, readers), (target.region, True, writers)):
+        if region is None or not region.offsets.size:
+            continue
+        _check_objects(wave, step, lane, region, "writes" if written else "reads")
+        count = region.offsets.size
+        wave.order.async_access(
+            engine,
+            np.full(count, tick),
+            step,
+            pc,
+            np.full(count, lane),
+            written,
+            region.space,
+            region.backing,
+            region.offsets,
+            region.nbytes,
+            None if word == NONE else np.full(count, barriers.component[word], np.int64),
+        )
+        (wave.count_written if written else wave.count_read)(region.space, region.nbytes * count)
+    wave.asynchronous.in_flight.issue(wave, flight)
 
 
 def _check_block(wave: Wave, step: Step, lane: int, region: Region, word: int) -> None:
@@ -249,10 +254,14 @@ class BulkCopy:
         """The source is read, if it was not."""
         if self.payload is None:
             self.payload = self.source.load()
-            if self.payload.written is not None and self.target.region.space is StateSpace.GLOBAL:
-                message = f"{self.step.opcode} puts a value that nothing wrote into global memory"
-                wave.report(FindingKind.UNINITIALISED, message, self.step.where, self.issuers())
+            if not isinstance(self.target, Reduction):
+                self._check_output(wave, self.payload)
         return self.payload
+
+    def _check_output(self, wave: Wave, payload: Payload) -> None:
+        if payload.written is not None and self.target.region.space is StateSpace.GLOBAL:
+            message = f"{self.step.opcode} puts a value that nothing wrote into global memory"
+            wave.report(FindingKind.UNINITIALISED, message, self.step.where, self.issuers())
 
     def advance(self, wave: Wave) -> bool:
         """See `Flight`: the two moments of a copy of a bulk group are apart."""
@@ -260,6 +269,8 @@ class BulkCopy:
             self.read(wave)
             return False
         self.target.store(self.read(wave))
+        if isinstance(self.target, Reduction):
+            self._check_output(wave, self.target.region.load())
         if self.words:
             words = np.array(self.words)
             signals.complete_bytes(wave, self.step, self.issuers(), words, np.array([self.nbytes]))

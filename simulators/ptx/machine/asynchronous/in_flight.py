@@ -31,11 +31,13 @@ class Flight(Protocol):
         step: the instruction that issued it.
         words: the mbarriers that its landing signals.
         phase: of them, to which it is bound.
+        nbytes: that they are told of.
     """
 
     step: Step
     words: tuple[int, ...]
     phase: int
+    nbytes: int
 
     def hide(self) -> None:
         """It is in flight from now on."""
@@ -137,8 +139,12 @@ class InFlight:
             else:
                 self.land(wave, [flight for flight in bound if self._schedule.lands_at_poll()])
 
-    def left_behind(self, wave: "Wave", word: int) -> None:
-        """A phase of an mbarrier completes: copies bound to it that are still in flight are left behind."""
+    def left_behind(self, wave: "Wave", word: int) -> int:
+        """A phase of an mbarrier completes: copies bound to it that are still in flight are left behind, so many bytes.
+
+        They are bound to the next phase.
+        """
+        left = 0
         phase = int(wave.asynchronous.barriers.phase[word])
         for flight in self._flights.values():
             if word in flight.words and flight.phase == phase:
@@ -150,3 +156,5 @@ class InFlight:
                 detail = f" (shared 0x{address:x}, phase {phase})"
                 wave.report(FindingKind.ASYNC, message, flight.step.where, flight.issuers(), detail)
                 flight.phase += 1
+                left += flight.nbytes
+        return left

@@ -6,7 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from tileproof.simulators.ptx.alu.operation import Operation
+from tileproof.simulators.ptx.alu.operation import NotModelled, Operation
+from tileproof.simulators.ptx.machine.bracket_memory import HeldBytes
 from tileproof.simulators.ptx.machine.memory import Backing, Bits, Bytes, Lanes
 from tileproof.simulators.ptx.program import StateSpace
 
@@ -20,10 +21,12 @@ class Payload:
     Attributes:
         data: uint8 [n].
         written: for each byte the bits that something wrote, uint8 [n]; None where that is all of them.
+        held: what approximate functions left open of them; None for nothing.
     """
 
     data: Bytes
     written: Bytes | None = None
+    held: HeldBytes | None = None
 
     @classmethod
     def of_values(cls, values: Sequence[Bits], undefined: Sequence[Bits] | None, size: int) -> "Payload":
@@ -102,12 +105,16 @@ class Region:
         kept = None if written is None else written[index].copy()
         if kept is not None and (kept == _ALL_BITS).all():
             kept = None
-        return Payload(self.backing.data[index].copy(), kept)
+        brackets = self.backing.brackets
+        held = None if brackets is None else brackets.take(self.offsets, self.nbytes)
+        return Payload(self.backing.data[index].copy(), kept, held)
 
     def store(self, payload: Payload) -> None:
         """See `Target`."""
         index = self._index()
         self.backing.data[index] = payload.data
+        if payload.held is not None or self.backing.brackets is not None:
+            self.backing.put_brackets(self.offsets, self.nbytes, payload.held)
         if payload.written is not None:
             self.backing.track()
         if self.backing.written is not None:
@@ -151,6 +158,8 @@ class Reduction:
     def store(self, payload: Payload) -> None:
         """See `Target`."""
         present = self.region.load()
+        if present.held is not None or payload.held is not None:
+            raise NotModelled("a reduction of an approximate value into memory is not modelled")
         operands = [_elements(present.data, self.size), _elements(payload.data, self.size)]
         (result,) = self.operation.compute(operands)
         undefined = None

@@ -16,7 +16,7 @@ Publish = Callable[[Lanes, Lanes], None]
 
 def arrive(wave: Wave, step: Step, lanes: Lanes, words: Lanes, counts: Lanes, publish: Publish) -> Bits:
     """Arrivals of lanes on live objects, in the order that the schedule gives; each lane's state before it."""
-    together = _arrive_together(wave, lanes, words, counts, publish)
+    together = _arrive_together(wave, step, lanes, words, counts, publish)
     if together is not None:
         return together
     barriers = wave.asynchronous.barriers
@@ -27,6 +27,7 @@ def arrive(wave: Wave, step: Step, lanes: Lanes, words: Lanes, counts: Lanes, pu
         states[turn] = barriers.states(here, pending)
         _check_arrivals(wave, step, lanes[turn], here, count)
         barriers.pending[here] = np.maximum(pending - count, 0)
+        check_bytes(wave, step, lanes[turn], here)
         ascending = np.sort(turn)
         publish(lanes[ascending], words[ascending] << WORD_SHIFT)
         settle(wave, here)
@@ -47,6 +48,7 @@ def expect(wave: Wave, step: Step, lanes: Lanes, words: Lanes, nbytes: Lanes) ->
     """The current phase of each object waits for that many more bytes; negative numbers complete them."""
     barriers = wave.asynchronous.barriers
     np.add.at(barriers.transactions, words, nbytes)
+    np.add.at(barriers.asked, words, np.maximum(nbytes, 0))
     wave.changes += 1
     beyond = np.abs(barriers.transactions[words]) > COUNT_LIMIT
     if beyond.any():
@@ -68,9 +70,28 @@ def settle(wave: Wave, words: Lanes) -> None:
     wave.changes += 1
     done = np.unique(words[barriers.complete(words)])
     for word in done.tolist():
-        wave.asynchronous.in_flight.left_behind(wave, word)
+        left = wave.asynchronous.in_flight.left_behind(wave, word)
         wave.order.complete_phase(word << WORD_SHIFT, int(barriers.phase[word]))
-    barriers.advance(done)
+        barriers.advance(np.array([word]))
+        barriers.issued[word] = left
+
+
+def check_bytes(wave: Wave, step: Step, lanes: Lanes, words: Lanes) -> None:
+    """Report phases that all arrivals have come to and that more bytes are on their way to than they expect.
+
+    Such a phase is complete as soon as the expected bytes have come, whichever copies bring them; what comes later
+    counts for the next phase. Whether it goes well is a matter of which copy is the fastest.
+    """
+    barriers = wave.asynchronous.barriers
+    short = (barriers.pending[words] == 0) & (barriers.issued[words] > barriers.asked[words])
+    if short.any():
+        word = int(words[short][0])
+        message = (
+            f"{step.opcode}: all arrivals of an mbarrier's phase have come and more bytes are on their way to it than "
+            "it expects: it may complete without some of them"
+        )
+        detail = f" (shared 0x{barriers.address(word):x}: {barriers.issued[word]} of {barriers.asked[word]} expected)"
+        wave.report(FindingKind.ASYNC, message, step.where, lanes[short], detail)
 
 
 def usable(wave: Wave, step: Step, lanes: Lanes, words: Lanes) -> Lanes:
@@ -109,7 +130,9 @@ def unseen(wave: Wave, step: Step, lanes: Lanes, words: Lanes) -> None:
         wave.report(FindingKind.BARRIER, message, step.where, lanes[early], detail)
 
 
-def _arrive_together(wave: Wave, lanes: Lanes, words: Lanes, counts: Lanes, publish: Publish) -> Bits | None:
+def _arrive_together(
+    wave: Wave, step: Step, lanes: Lanes, words: Lanes, counts: Lanes, publish: Publish
+) -> Bits | None:
     """All arrivals at once, where no phase completes before the last one of its object; None elsewhere."""
     barriers = wave.asynchronous.barriers
     if (barriers.observed[words] < barriers.phase[words]).any():
@@ -127,6 +150,7 @@ def _arrive_together(wave: Wave, lanes: Lanes, words: Lanes, counts: Lanes, publ
     states = np.zeros(words.size, np.uint64)
     states[order] = barriers.states(sorted_words, pending)
     np.subtract.at(barriers.pending, words, counts)
+    check_bytes(wave, step, lanes, words)
     publish(lanes, words << WORD_SHIFT)
     settle(wave, words)
     return states

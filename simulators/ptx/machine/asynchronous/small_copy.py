@@ -151,7 +151,12 @@ class SmallCopy:
         target, source = self.target_offsets[here], self.source_offsets[here]
         if self.source_bytes < self.nbytes:
             self._land_bytes(target, source)
-            return
+        else:
+            self._land_whole(target, source)
+        if self.source.brackets is not None or self.target.brackets is not None:
+            self._land_brackets(target, source)
+
+    def _land_whole(self, target: Lanes, source: Lanes) -> None:
         put, get, nbytes = target // self.nbytes, source // self.nbytes, self.nbytes
         rows(self.target.data, nbytes)[put] = rows(self.source.data, nbytes)[get]
         written = rows(self.target.track(), nbytes)
@@ -159,6 +164,14 @@ class SmallCopy:
             written[put] = np.iinfo(written.dtype).max
         else:
             written[put] = rows(self.source.written, nbytes)[get]
+
+    def _land_brackets(self, target: Lanes, source: Lanes) -> None:
+        """What approximate functions left open of the bytes; what was filled with zeros is decided."""
+        brackets = self.source.brackets
+        held = None if brackets is None else brackets.take(source, self.source_bytes)
+        self.target.put_brackets(target, self.nbytes, None)
+        if held is not None:
+            self.target.put_brackets(target, self.source_bytes, held)
 
     def _land_bytes(self, target: Lanes, source: Lanes) -> None:
         index = target[:, None] + np.arange(self.nbytes)
@@ -202,6 +215,7 @@ class Signal:
         earlier: copies that were in flight.
         words: the mbarrier.
         phase: to which the arrivals are bound.
+        nbytes: none: it is told of arrivals.
     """
 
     step: Step
@@ -210,6 +224,7 @@ class Signal:
     earlier: list[SmallCopy]
     words: tuple[int, ...]
     phase: int
+    nbytes: int = 0
 
     def hide(self) -> None:
         """See `Flight`: nothing is overwritten."""

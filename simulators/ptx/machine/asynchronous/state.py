@@ -16,6 +16,7 @@ class Asynchronous:
         bulk: groups of bulk copies.
         in_flight: copies that have not landed.
         waits: what threads wait for.
+        maps: tensor maps in global memory that blocks acquired, as (block, address).
 
     Args:
         lanes: of the wave.
@@ -31,3 +32,4 @@ class Asynchronous:
         self.bulk = Groups.of(lanes)
         self.in_flight = InFlight(schedule)
         self.waits = Waits(lanes)
+        self.maps: set[tuple[int, int]] = set()

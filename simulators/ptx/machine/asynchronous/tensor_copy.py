@@ -108,12 +108,27 @@ class _Issue:
                 self._report(FindingKind.UNINITIALISED, "uses a tensor map with bytes that nothing wrote")
                 return None
             if each.space is StateSpace.GLOBAL:
-                self._note("reads its tensor map from global memory: fence.proxy.tensormap is not checked")
+                self._check_proxy()
             try:
                 return _decoded(payload.data.tobytes())
             except NoTensorMap as error:
                 self._report(FindingKind.ASYNC, f"uses {error}")
         return None
+
+    def _check_proxy(self) -> None:
+        """A map in global memory is read through a proxy of its own, which the block must fence, also for the host's.
+
+        PTX ISA, "membar / fence"; CUDA C++ Programming Guide, "Tensor Memory Access". That the fence comes after the
+        last write of the map, and before the copy by order, is not checked.
+        """
+        block, address = int(self.lane[0]) // self.wave.geometry.lanes_per_block, self._map_address()
+        if (block, address) not in self.wave.asynchronous.maps:
+            what = "uses a tensor map in global memory without fence.proxy.tensormap::generic.acquire in its block"
+            self._report(FindingKind.RACE, what, f" (0x{address:x})")
+
+    def _map_address(self) -> int:
+        place = self.form.map
+        return int(self.wave.registers.read(place.slot, self.lane)[0]) + place.offset
 
     def _corner(self) -> tuple[int, ...] | None:
         registers = self.wave.registers
@@ -240,8 +255,11 @@ class BoxSource:
         payload = self.region.load()
         index = (self.places[:, np.newaxis] + np.arange(self.region.nbytes)).reshape(-1)
         data[index] = rounded(payload.data, kind)
+        if payload.held is not None and rounded(payload.data, kind) is not payload.data:
+            raise NotModelled("a tensor copy that rounds approximate values to tf32 is not modelled")
+        held = None if payload.held is None else payload.held.spread(data.size, index)
         if payload.written is None:
-            return Payload(data)
+            return Payload(data, held=held)
         written = np.full(data.size, _ALL_BITS)
         written[index] = payload.written
-        return Payload(data, written)
+        return Payload(data, written, held)
