@@ -1,7 +1,7 @@
 """GEMM tiles on the CPU device, one core, the friendly schedule: seconds of a launch, and how they grow.
 
 The kernels stand in `kernels/`: e4m3 with `cp.async`, `ldmatrix` and `mma`, and with `wgmma`. Every result is held to
-the oracle's bits. Times are with the order checks off, as the floors want it, and beside them with all checks on.
+the oracle's bits.
 """
 
 from collections.abc import Sequence
@@ -58,13 +58,12 @@ def main() -> None:
     """Prints times, floors and curves."""
     for kernel in _KERNELS:
         show(f"ptx_gemm: {kernel.name}, {kernel.tile} x {kernel.tile} outputs a block, best of 5")
-        checks, order = (_Runner(kernel, order=order) for order in (False, True))
-        seconds = checks.seconds(1, kernel.floor_depth)
+        runner = _Runner(kernel)
+        seconds = runner.seconds(1, kernel.floor_depth)
         met = "met" if seconds <= kernel.floor else "MISSED"
         show(f"  one tile, K {kernel.floor_depth}  {seconds:8.4f} s  (floor {kernel.floor:g} s: {met})")
-        show(f"    with order checks   {order.seconds(1, kernel.floor_depth):8.4f} s")
-        _curve("K", _DEPTHS, [checks.seconds(1, depth) for depth in _DEPTHS])
-        _curve("blocks", _BLOCKS, [checks.seconds(count, _DEPTHS[0]) for count in _BLOCKS])
+        _curve("K", _DEPTHS, [runner.seconds(1, depth) for depth in _DEPTHS])
+        _curve("blocks", _BLOCKS, [runner.seconds(count, _DEPTHS[0]) for count in _BLOCKS])
 
 
 def _curve(what: str, points: Sequence[int], seconds: Sequence[float]) -> None:
@@ -77,9 +76,9 @@ def _curve(what: str, points: Sequence[int], seconds: Sequence[float]) -> None:
 class _Runner:
     """One kernel on one device."""
 
-    def __init__(self, kernel: _Kernel, *, order: bool) -> None:
+    def __init__(self, kernel: _Kernel) -> None:
         self._kernel = kernel
-        self._device = Device(_ARCH, order=order)
+        self._device = Device(_ARCH)
         source = resources.files("benchmarks").joinpath(f"kernels/{kernel.name}.cu").read_text()
         module = compile_source(source, name=f"{kernel.name}.cu", arch=_ARCH)
         self._function: Function = self._device.load(module)[kernel.name]

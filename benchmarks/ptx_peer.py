@@ -1,7 +1,7 @@
 """The CPU device against numba's CUDA simulator: the same tiled float32 product, of one shape, in the same run.
 
 The simulator interprets the Python of a kernel, a thread for every thread; the device executes the PTX that NVRTC makes
-of the CUDA C++ twin, with all checks on but order. It runs in a process of its own, because numba chooses between
+of the CUDA C++ twin, with all checks on. The simulator runs in a process of its own, because numba chooses between
 simulator and GPU when it is imported.
 """
 
@@ -46,7 +46,7 @@ def _device_seconds() -> float:
     random = np.random.default_rng(0)
     a, b = random.integers(-3, 4, (2, _SIZE, _SIZE)).astype(np.float32)
     source = resources.files("benchmarks").joinpath("kernels/matmul.cu").read_text()
-    device = Device(order=False)
+    device = Device()
     function = device.load(compile_source(source, name="matmul.cu"))["matmul"]
     c = device.allocate((_SIZE, _SIZE), np.float32)
     args = (device.upload(a), device.upload(b), c, np.int32(_SIZE))

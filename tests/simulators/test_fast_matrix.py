@@ -54,7 +54,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     monkeypatch.setattr(Order, "enabled", False, raising=False)
     monkeypatch.setattr(Order, "access", lambda *_, **__: None)
     for kind, handler in matrix.MATRIX_HANDLERS.items():
-        monkeypatch.setitem(matrix.MATRIX_HANDLERS, kind, counted(kind, handler))  # type: ignore[arg-type]
+        monkeypatch.setitem(matrix.MATRIX_HANDLERS, kind, counted(kind, handler))
     return made
 
 
@@ -187,12 +187,14 @@ def test_what_is_wrong_with_a_transfer_is_found_alike(name: str, calls: Calls) -
     assert np.array_equal(result, words)
 
 
-@numba.njit
 def _addresses(record: Array, descriptor: int, count: int) -> Array:
     found = np.empty(count, np.int64)
     for chunk in range(count):
         found[chunk] = chunk_address(record, 0, descriptor, chunk)
     return found
+
+
+_compiled_addresses: Any = numba.njit(_addresses)
 
 
 @pytest.mark.parametrize("span", [0, 32, 64, 128])
@@ -210,7 +212,7 @@ def test_chunks_lie_where_the_descriptor_says(span: int, major: Major) -> None:
         elements = tile_addresses(descriptor, rows=rows, bits=16, major=major)
         expected = (elements[:, ::step] if major is Major.K else elements[::step].T).reshape(-1)
         bits = np.uint64(descriptor.encode()).astype(np.int64)
-        assert np.array_equal(_addresses(record, bits, expected.size), expected)
+        assert np.array_equal(_compiled_addresses(record, bits, expected.size), expected)
 
 
 def test_a_wrong_map_gives_wrong_products(monkeypatch: pytest.MonkeyPatch, calls: Calls) -> None:

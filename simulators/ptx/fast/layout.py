@@ -36,7 +36,7 @@ STARTS = 4  # address of each lane's int64 offset to its owner's piece, 0: one o
 LIFE = 5  # address of a byte for each 8-byte word: 1 where a live mbarrier stands; 0 if the program has none
 SPACE_COLUMNS = 6
 
-# The line of the groups of cp.async, and its columns: whether copies land at issue; addresses of the arrays of `Groups`.
+# The line of the groups of cp.async, and its columns: whether copies land at issue; addresses of arrays of `Groups`.
 COPIES = 6
 COPIES_READY, OPEN_GROUP, USED, USED_AT, COMPLETE = 0, 1, 2, 3, 4
 

@@ -113,7 +113,7 @@ def _lanes(runs: Any) -> Any:
 
 
 def _made(stamp: int) -> Any:
-    """The entry; `stamp` is part of what numba's cache knows it by. It is compiled apart from the loop, once for all."""
+    """The entry, compiled apart from the loop; `stamp` is part of what numba's cache knows it by."""
 
     @numba.njit(cache=True, nogil=True, error_model="numpy")
     def matrix(row: Any, operands: Any, values: Any, runs: Any, spaces: Any, counters: Any) -> int:
