@@ -69,7 +69,7 @@ def _barriers(wave: Wave, step: Step, form: BulkForm, lanes: Lanes) -> dict[int,
     """The word of each lane's mbarrier, where its address is legal."""
     if form.barrier is None:
         return {}
-    found = find_shared(wave, step, form.barrier, lanes, 8, 8, "signals an mbarrier in")
+    found = find_shared(wave, step, form.barrier, lanes, 8, 8, "finds its mbarrier in")
     words = found.offsets >> WORD_SHIFT
     return dict(zip(lanes[found.positions].tolist(), words.tolist(), strict=True))
 
@@ -259,7 +259,11 @@ class BulkCopy:
         return self.payload
 
     def _check_output(self, wave: Wave, payload: Payload) -> None:
-        if payload.written is not None and self.target.region.space is StateSpace.GLOBAL:
+        if self.target.region.space is not StateSpace.GLOBAL:
+            return
+        if payload.held is not None:
+            wave.counters.global_bytes_undecided += payload.held.open_bytes
+        if payload.written is not None:
             message = f"{self.step.opcode} puts a value that nothing wrote into global memory"
             wave.report(FindingKind.UNINITIALISED, message, self.step.where, self.issuers())
 
