@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from tileproof.simulators.ptx.device import Device
 from tileproof.simulators.ptx.findings import Report
 from tileproof.simulators.ptx.machine.asynchronous import small_copy
-from tileproof.simulators.ptx.machine.order.order import Order
 
 Array = NDArray[Any]
 
@@ -53,7 +52,7 @@ def kernel(copy: str, body: str = "") -> str:
 
 
 def run(text: str, engine: str, count: int = 512) -> tuple[Report, Array]:
-    device = Device(engine=engine)
+    device = Device(engine=engine, order=False)
     given = device.upload(np.random.default_rng(1).integers(0, 1 << 32, count, np.uint32))
     out = device.upload(np.zeros(128, np.uint32))
     report = device.load_ptx(text)["k"].launch(grid=(1, 1, 1), block=(128, 1, 1), args=(given, out))
@@ -76,12 +75,6 @@ WRONG = {
     "not aligned": "cp.async.cg.shared.global [%s], [%in+4], 16;",
     "an address that nothing wrote": "cp.async.cg.shared.global [%never], [%in], 16;",
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Order, "enabled", False, raising=False)
-    monkeypatch.setattr(Order, "access", lambda *_, **__: None)
 
 
 @pytest.mark.parametrize("name", COPIES)
@@ -109,7 +102,7 @@ def test_what_is_wrong_with_a_copy_is_found_alike(name: str) -> None:
 
 
 def test_bits_that_nothing_wrote_are_copied_along() -> None:
-    device = {engine: Device(engine=engine) for engine in ("reference", "fast")}
+    device = {engine: Device(engine=engine, order=False) for engine in ("reference", "fast")}
     reports = []
     for machine in device.values():
         given, out = machine.allocate(512, np.uint32), machine.upload(np.zeros(128, np.uint32))

@@ -24,7 +24,6 @@ from tileproof.simulators.ptx.fast.matrix_operand import chunk_address
 from tileproof.simulators.ptx.fast.matrix_record import product_record
 from tileproof.simulators.ptx.findings import Report
 from tileproof.simulators.ptx.machine import matrix
-from tileproof.simulators.ptx.machine.order.order import Order
 from tileproof.simulators.ptx.program import MATRIX_KINDS, Kind
 from tileproof.simulators.ptx.text.parse import parse_module
 
@@ -41,7 +40,7 @@ Calls = list[Kind]
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """The matrix steps that the reference handlers make; the order of memory is not checked."""
+    """The matrix steps that the reference handlers make."""
     made: Calls = []
 
     def counted(kind: Kind, handler: Any) -> Any:
@@ -51,8 +50,6 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
         return call
 
-    monkeypatch.setattr(Order, "enabled", False, raising=False)
-    monkeypatch.setattr(Order, "access", lambda *_, **__: None)
     for kind, handler in matrix.MATRIX_HANDLERS.items():
         monkeypatch.setitem(matrix.MATRIX_HANDLERS, kind, counted(kind, handler))
     return made
@@ -142,7 +139,7 @@ def transfer_ptx(load: str, store: str, loaded: int, stored: int, target: str) -
 
 
 def run_transfer(text: str, arch: str, engine: str, **device: Any) -> tuple[Report, Array]:
-    machine = Device(arch, engine=engine, **device)
+    machine = Device(arch, engine=engine, order=False, **device)
     given = np.random.default_rng(3).integers(0, 1 << 32, 256, np.uint32)
     out = machine.upload(np.zeros(512, np.uint32))
     report = machine.load_ptx(text)["k"].launch(grid=(1, 1, 1), block=(64, 1, 1), args=(machine.upload(given), out))
@@ -233,7 +230,7 @@ def test_a_wrong_map_gives_wrong_products(monkeypatch: pytest.MonkeyPatch, calls
     codes = np.random.default_rng(0).integers(0, 0x70, (24, 32), np.uint8)
     results = []
     for engine in ("fast", "reference"):
-        device = Device(engine=engine)
+        device = Device(engine=engine, order=False)
         source = probe_source([instruction]).replace("tiles", "tiles_")  # a text that no other test has lowered
         function = next(iter(device.load(compile_source(source, name="wrong.cu")).values()))
         out = device.upload(np.zeros((16, 8), np.float32))
