@@ -1,6 +1,7 @@
 """GEMM tiles on the CPU device, one core, the friendly schedule: processor seconds of a launch, and how they grow.
 
-The kernels stand in `kernels/`: e4m3 with `cp.async`, `ldmatrix` and `mma`, and with `wgmma`. Every result is held to
+The kernels stand in `kernels/`: e4m3 with `cp.async`, `ldmatrix` and `mma`, with `wgmma` behind
+ordinary stores, and with `wgmma` behind tensor copies. Every result is held to
 the oracle's bits. The floors are for launches whose order is not checked; what that costs stands beside them.
 """
 
@@ -8,7 +9,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,8 @@ from tileproof.kernels.compile import compile_source
 from tileproof.oracle.gemm import gemm
 from tileproof.oracle.products.accumulation_order import AccumulationOrder, RaggedK
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.ptx.device import Device, Function
+from tileproof.simulators.ptx.device import Buffer, Device, Function
+from tileproof.simulators.ptx.findings import Report
 
 Codes = npt.NDArray[np.uint8]
 
@@ -35,6 +36,8 @@ class _Kernel:
         tile: rows and columns of a block's outputs.
         threads: of a block.
         floor: seconds of one tile with K = `floor_depth`.
+        shared_bytes: dynamic shared memory.
+        has_maps: it takes tensor maps of a and b instead of their addresses.
     """
 
     name: str
@@ -43,11 +46,16 @@ class _Kernel:
     threads: int
     floor: float
     floor_depth: int = 4096
+    shared_bytes: int = 0
+    has_maps: bool = False
 
 
 _KERNELS = (
     _Kernel("e4m3_gemm_mma", "mma.m16n8k32.f32.e4m3.e4m3", 64, 128, 0.10),
     _Kernel("e4m3_gemm_wgmma", "wgmma.m64n128k32.f32.e4m3.e4m3", 128, 256, 1.0),
+    _Kernel(
+        "e4m3_gemm_tma", "wgmma.m64n128k32.f32.e4m3.e4m3", 128, 256, 1.0, shared_bytes=4 * 128 * 128, has_maps=True
+    ),
 )
 _DEPTHS = (1024, 2048, 4096)
 _BLOCKS = (1, 2, 4, 8)
@@ -95,11 +103,18 @@ class _Runner:
         a, b = _codes(tile, depth, 1), _codes(tile * blocks, depth, 2)
         out = device.allocate((tile, tile * blocks), np.float32)
         buffers = (device.upload(a), device.upload(b), out)
-        reports: list[Any] = []
+        inputs = [self._map(buffer) for buffer in buffers[:2]] if self._kernel.has_maps else buffers[:2]
+        reports: list[Report] = []
 
         def run() -> None:
-            block, args = (self._kernel.threads, 1, 1), (*buffers, np.int32(tile * blocks), np.int32(depth))
-            reports.append(self._function.launch(grid=(blocks, 1, 1), block=block, args=args))
+            reports.append(
+                self._function.launch(
+                    grid=(blocks, 1, 1),
+                    block=(self._kernel.threads, 1, 1),
+                    args=(*inputs, out, np.int32(tile * blocks), np.int32(depth)),
+                    shared_bytes=self._kernel.shared_bytes,
+                )
+            )
 
         (best,) = best_seconds(run, repeats=5, clock=time.process_time)
         expected = gemm(self._order(), a, b)
@@ -108,6 +123,10 @@ class _Runner:
         for buffer in buffers:
             device.free(buffer)
         return best
+
+    def _map(self, codes: Buffer) -> np.void:
+        rows, depth = codes.shape
+        return self._device.tensor_map(codes, shape=(depth, rows), strides_bytes=(depth,), box=(128, 128), swizzle=128)
 
     def _order(self) -> AccumulationOrder:
         return AccumulationOrder(
