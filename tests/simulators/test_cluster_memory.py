@@ -178,6 +178,12 @@ WRONG = {
         FindingKind.OUT_OF_BOUNDS,
         "shared memory outside the 512 bytes",
     ),
+    "a row of a matrix in a peer's memory": (
+        f"{SYNC} mov.u64 %d1, s; cvta.shared.u64 %d1, %d1; mapa.u64 %d1, %d1, %next;"
+        f"ldmatrix.sync.aligned.m8n8.x1.b16 {{%r1}}, [%d1]; {SYNC}",
+        FindingKind.OUT_OF_BOUNDS,
+        "reads another block's shared memory, and only shared memory of the block is legal",
+    ),
     "a generic address of global memory": (
         "mapa.u64 %d1, %o, 0;",
         FindingKind.OUT_OF_BOUNDS,
