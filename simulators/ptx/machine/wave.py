@@ -22,6 +22,7 @@ from tileproof.simulators.ptx.machine.cluster_memory import Acquaintance, Cluste
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.loops import Loops
 from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
+from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
 from tileproof.simulators.ptx.machine.order.order import Order
 from tileproof.simulators.ptx.machine.product_registers import ProductRegisters
 from tileproof.simulators.ptx.machine.registers import Registers, Selection
@@ -57,6 +58,7 @@ class LaunchMemory:
         multiprocessors: of the GPU.
         warps: that one of them holds.
         grid_id: of the launch.
+        order: of all its waves.
     """
 
     global_memory: GlobalMemory
@@ -67,6 +69,7 @@ class LaunchMemory:
     multiprocessors: int
     warps: int
     grid_id: int
+    order: LaunchOrder
 
 
 class Wave:
@@ -140,7 +143,7 @@ class Wave:
             StateSpace.PARAM: memory.parameters,
             StateSpace.CONST: memory.constants,
         }
-        self.order = Order(program, self._reporter, shared.stride * blocks)
+        self.order = Order(program, self._reporter, memory.order, shared.stride)
         self.shared = shared
         self.products = ProductRegisters(program, self.alive.size, self._reporter.report_step)
         self.asynchronous = Asynchronous(lanes, shared.nbytes, shared.stride, memory.shared.base, schedule)
