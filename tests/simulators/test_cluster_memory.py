@@ -220,6 +220,29 @@ def test_threads_of_a_block_tell_each_other_that_the_peers_have_started(how: str
     np.testing.assert_array_equal(out, of_next())
 
 
+WITHOUT_AN_END = (
+    f"{SYNC} mapa.shared::cluster.u32 %b, %a, %next; ld.shared::cluster.u32 %r1, [%b]; st.global.u32 [%o], %r1;"
+)
+
+
+@on_wrong_schedules
+def test_a_peer_that_may_exit_before_it_is_read_is_found(schedule: str, seed: int) -> None:
+    findings, _ = launch(WITHOUT_AN_END, schedule, seed)
+    assert {f.kind for f in findings} <= {FindingKind.RACE, FindingKind.USE_AFTER_FREE}
+    assert findings
+
+
+@on_wrong_schedules
+def test_a_relaxed_arrival_orders_no_stores(schedule: str, seed: int) -> None:
+    relaxed = SYNC.replace("arrive", "arrive.relaxed")
+    body = f"{SYNC} mapa.shared::cluster.u32 %b, %a, %next; st.shared::cluster.u32 [%b+256], %r0; {{end}} ld.shared.u32 %r1, [%a+256];"
+    assert launch(body.format(end=SYNC), schedule, seed)[0] == []
+    findings, _ = launch(body.format(end=relaxed), schedule, seed)
+    assert FindingKind.RACE in {f.kind for f in findings}
+    fenced = body.format(end="fence.acq_rel.cluster;" + relaxed)
+    assert launch(fenced, schedule, seed)[0] == []
+
+
 def test_a_peer_that_has_exited_is_gone() -> None:
     body = f"""
         {SYNC}
