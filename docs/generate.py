@@ -52,9 +52,23 @@ the run follows the nominal value. Atomics on open values are refused.
 ## Memory, control and warp collectives
 
 {support.other_instructions()}
-Loads and stores of all scalar types and vectors in global, shared, local, constant, parameter and generic
-space, with the cache operators and eviction hints, which change no value; `atom` and `red` of 32- and 64-bit
-types; shuffles, votes, `match`, `redux`, `elect`.
+Loads and stores of all scalar types, of `.b128`, and of vectors (of 32 bytes in global memory from sm_100 on) in
+global, shared, local, constant, parameter and generic space, in any order of their qualifiers, `.volatile`, `.mmio`,
+`.unified` and all scopes. Cache operators, eviction hints, policies (`createpolicy`, `.L2::cache_hint`), `prefetch`
+and `applypriority` change no value; `discard` leaves bytes without one. Shuffles, votes, `match`, `redux`, `elect`.
+
+`atom` and `red`: f32 sums flush subnormals on global memory only; f64 sums pass a NaN as it is on global memory only.
+
+{support.atomic_table()}
+**Functions.** Every `call` of a `.func` of the module is a copy of it in place, with its own registers, labels and
+local variables; parameters are variables in local memory, checked like any other. Registers and local variables of a
+copy keep what the last pass through the same call left in them. `brx.idx` goes through its list. `__assertfail`,
+`trap`, `brkpt` and an index behind the list end their lanes with a finding `trap`; `vprintf` leaves a note with its
+format. Refused: recursion, calls through a register, functions that the module only declares.
+
+Refused by name:
+
+{support.refused_list()}
 
 ## Barriers and clusters
 

@@ -28,6 +28,7 @@ from tileproof.simulators.ptx.launch import Prepared, launch, prepare
 from tileproof.simulators.ptx.launch_shape import LaunchShape
 from tileproof.simulators.ptx.layout import RANK_SHIFT, SHARED_BASE
 from tileproof.simulators.ptx.limits import Limits
+from tileproof.simulators.ptx.machine.engine import EngineName
 from tileproof.simulators.ptx.machine.matrix import check_units
 from tileproof.simulators.ptx.machine.memory import GlobalMemory
 from tileproof.simulators.ptx.machine.schedule import Adversarial, Friendly, Schedule, ScheduleName
@@ -114,9 +115,10 @@ class Device:
         shared_base: address of a block's first byte of shared memory. Hardware begins at 0x400; a kernel that its own
             declared alignments make right is right at every multiple of 16 (`SHARED_BASES`).
         large_clusters: allow clusters of more than 8 blocks, which are not portable.
+        engine: "fast", in machine code where it can, or "reference"; they give the same.
 
     Raises:
-        Refusal: unknown architecture or schedule, or a base that shared memory cannot have.
+        Refusal: unknown architecture, schedule or engine, or a base that shared memory cannot have.
     """
 
     name = "sim"
@@ -130,12 +132,14 @@ class Device:
         *,
         memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT_BYTES,
         step_budget: int = DEFAULT_STEP_BUDGET,
+        engine: str = "fast",
         shared_base: int = SHARED_BASE,
         large_clusters: bool = False,
     ) -> None:
         self.arch = arch
         self.limits = Limits.of(arch)
         self.step_budget = step_budget
+        self.engine = EngineName.parse(engine)
         self.shared_base = _checked_base(shared_base)
         self.large_clusters = large_clusters
         self.memory = GlobalMemory(memory_limit_bytes)
@@ -172,6 +176,7 @@ class Device:
             schedule=self.schedule(),
             limits=self.limits,
             step_budget=self.step_budget,
+            engine=self.engine,
             grid_id=self._launches,
         )
 

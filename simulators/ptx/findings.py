@@ -124,11 +124,21 @@ class Counters:
 
 @dataclass
 class Report:
-    """The outcome of one launch: `findings` is empty when all is well."""
+    """The outcome of one launch: `findings` is empty when all is well.
+
+    Attributes:
+        findings: what is wrong, one entry a cause.
+        notes: the quieter level.
+        counters: what the launch did, whatever engine ran it.
+        engine: which one ran it.
+        handed_back: steps that compiled code left to the reference engine's functions.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
+    engine: str = ""
+    handed_back: int = 0
 
 
 class Findings:
@@ -173,6 +183,6 @@ class Findings:
         known = self._notes.get(key)
         self._notes[key] = Note(message, where, count) if known is None else replace(known, count=known.count + count)
 
-    def report(self, counters: Counters) -> Report:
+    def report(self, counters: Counters, engine: str, handed_back: int) -> Report:
         """The launch's report, in the order in which causes were first seen."""
-        return Report(list(self._findings.values()), list(self._notes.values()), counters)
+        return Report(list(self._findings.values()), list(self._notes.values()), counters, engine, handed_back)

@@ -9,7 +9,7 @@ from tileproof.simulators.ptx.launch_check import check_launch, cluster_of
 from tileproof.simulators.ptx.launch_shape import LaunchShape
 from tileproof.simulators.ptx.layout import CONST_BASE, SHARED_BASE, SharedPlacement
 from tileproof.simulators.ptx.limits import Limits
-from tileproof.simulators.ptx.machine.engine import Engine
+from tileproof.simulators.ptx.machine.engine import Engine, EngineName
 from tileproof.simulators.ptx.machine.geometry import Geometry, blocks_of_clusters
 from tileproof.simulators.ptx.machine.memory import GlobalMemory, Window
 from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
@@ -72,6 +72,7 @@ def launch(
     schedule: Schedule,
     limits: Limits,
     step_budget: int,
+    engine: EngineName,
     grid_id: int = 1,
 ) -> Report:
     """Run a kernel to its end.
@@ -92,7 +93,7 @@ def launch(
         LaunchOrder(global_memory),
     )
     findings, counters = Findings(), Counters()
-    engine = Engine(program, schedule, step_budget)
+    machine = Engine(program, schedule, step_budget, engine)
     size = shape.blocks_per_cluster
     left = shape.grid[0] * shape.grid[1] * shape.grid[2] // size
     most = max(1, _most_blocks(program, shape, placement.total_bytes) // size)
@@ -108,8 +109,8 @@ def launch(
             shape.cluster,
             _says_cluster(program, shape),
         )
-        engine.run(Wave(program, geometry, memory, schedule, findings, counters, limits.arch))
-    return findings.report(counters)
+        machine.run(Wave(program, geometry, memory, schedule, findings, counters, limits.arch))
+    return findings.report(counters, engine.value, machine.handed_back)
 
 
 def _says_cluster(program: Program, shape: LaunchShape) -> bool:

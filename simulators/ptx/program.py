@@ -77,6 +77,10 @@ MATRIX_KINDS = frozenset(
 )
 
 
+#: What copies in flight and mbarriers come from.
+ASYNCHRONOUS_KINDS = frozenset({Kind.MBARRIER, Kind.COPY, Kind.COPY_GROUP, Kind.BULK, Kind.ASYNC_STORE})
+
+
 class StateSpace(Enum):
     """Where a memory instruction goes. GENERIC is decided by each address (PTX ISA, "Generic Addressing").
 
@@ -339,9 +343,9 @@ class Step:
         return self.access.size * count
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
-    """One kernel, decoded.
+    """One kernel, decoded; two are the same if they are one object.
 
     Attributes:
         name: entry name.
@@ -390,6 +394,16 @@ class Program:
     def has_warpgroups(self) -> bool:
         """Whether warps meet in groups of four."""
         return any(step.kind is Kind.WGMMA for step in self.steps)
+
+    @cached_property
+    def has_asynchronous(self) -> bool:
+        """Whether anything happens on its own: copies, mbarriers."""
+        return any(step.kind in ASYNCHRONOUS_KINDS for step in self.steps)
+
+    @cached_property
+    def has_register_counts(self) -> bool:
+        """Whether warps give registers away."""
+        return any(step.kind is Kind.REGISTER_COUNT for step in self.steps)
 
     @cached_property
     def shared_granule(self) -> int:

@@ -11,6 +11,8 @@ from tileproof.simulators.ptx.alu.operation import arithmetic_mnemonics
 from tileproof.simulators.ptx.alu.requirement import ALWAYS
 from tileproof.simulators.ptx.decoding.decode import DECODERS
 from tileproof.simulators.ptx.decoding.instruction_set import NEEDS
+from tileproof.simulators.ptx.decoding.qualifiers import ATOMIC_TYPES, VECTOR_ATOMICS
+from tileproof.simulators.ptx.decoding.refused import REASONS
 
 _STRENGTH = (Evidence.INFERRED, Evidence.MEASURED, Evidence.DOCUMENTED)
 
@@ -63,7 +65,28 @@ def target_table() -> str:
 
 def other_instructions() -> str:
     """Mnemonics with decoders of their own: memory, control, collectives."""
-    return ", ".join(f"`{mnemonic}`" for mnemonic in sorted(DECODERS)) + "\n"
+    return ", ".join(f"`{mnemonic}`" for mnemonic in sorted(DECODERS.keys() - REASONS.keys())) + "\n"
+
+
+def atomic_table() -> str:
+    """One row for each operation of `atom` and `red`: types of single values and of vectors."""
+    lines = ["| operation | types | vectors in global memory (sm_90) |", "|---|---|---|"]
+    for name, types in ATOMIC_TYPES.items():
+        vectors = [
+            f"{type_} of {', '.join(str(count) for each, count in pairs if each == name)}"
+            for type_, pairs in VECTOR_ATOMICS.items()
+            if any(each == name for each, _ in pairs)
+        ]
+        lines.append(f"| `{name}` | {' '.join(types)} | {'; '.join(vectors)} |")
+    return "\n".join(lines) + "\n"
+
+
+def refused_list() -> str:
+    """Instructions that are refused by name, with the reason."""
+    reasons: dict[str, list[str]] = {}
+    for mnemonic, (reason, _) in REASONS.items():
+        reasons.setdefault(reason, []).append(f"`{mnemonic}`")
+    return "".join(f"* {', '.join(names)}: {reason}\n" for reason, names in reasons.items())
 
 
 def _types(forms: Sequence[Form]) -> str:

@@ -196,6 +196,8 @@ PAIRS = (
     out[g] = load_shared(&s[127 - t]);""",
         ("wait(&full, 0)", "wait(&full, 1)"),
         _mirror,
+        kinds=("race", "deadlock"),
+        may_hang=True,
     ),
     Pair(
         "count too small",

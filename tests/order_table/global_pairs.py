@@ -40,11 +40,11 @@ def _second(words: Words) -> Words:
 # Every block leaves a partial sum; the last one to come adds them up.
 _LAST_BLOCK = """    __shared__ u32 last;
     store_weak(&work[g], in[g]);
-    fence_gpu();  // before
+    __threadfence();  // before
     __syncthreads();
     if (t == 0) {
         last = add_relaxed(work + 2048, 1) == 3;
-        if (last) fence_gpu();  // after
+        if (last) __threadfence();  // after
     }
     __syncthreads();
     u32 sum = 0;
@@ -222,7 +222,7 @@ PAIRS = (
         "last block, fence before the count",
         "every block's partial results are released before it counts itself",
         _LAST_BLOCK,
-        ("    fence_gpu();  // before\n", ""),
+        ("    __threadfence();  // before\n", ""),
         _sum_of_four,
         blocks=4,
     ),
@@ -230,7 +230,26 @@ PAIRS = (
         "last block, fence after the count",
         "the last block acquires before it reads the partial results",
         _LAST_BLOCK,
-        ("if (last) fence_gpu();  // after", ""),
+        ("if (last) __threadfence();  // after", ""),
+        _sum_of_four,
+        blocks=4,
+    ),
+    Pair(
+        "last block, one thread's fences",
+        "a barrier, then one thread's fence on each side of the count",
+        """    __shared__ u32 last;
+    store_weak(&work[g], in[g]);
+    __syncthreads();  // gather
+    if (t == 0) {
+        fence_gpu();
+        last = add_relaxed(work + 2048, 1) == 3;
+        fence_gpu();
+    }
+    __syncthreads();
+    u32 sum = 0;
+    if (last) for (u32 i = 0; i < 4; ++i) sum += load_weak(&work[128 * i + t]);
+    if (last) store_weak(&out[t], sum);""",
+        ("    __syncthreads();  // gather\n", ""),
         _sum_of_four,
         blocks=4,
     ),
@@ -274,10 +293,10 @@ PAIRS = (
         if (t == 0) store_release(flag, 1);
         out[g] = 0;
     } else if (b == 1) {
-        if (t == 0) { while (load_relaxed(flag) == 0) {} add_relaxed(flag, 1); }
+        if (t == 0) { while (load_relaxed(flag) == 0) {} add_relaxed(flag, 1); store_relaxed(flag + 1, 1); }
         out[g] = 0;
     } else {
-        if (t == 0) while (load_acquire(flag) != 2) {}
+        if (t == 0) { while (load_relaxed(flag + 1) == 0) {} load_acquire(flag); }
         __syncthreads();
         out[g] = load_weak(&work[127 - t]);
     }""",
@@ -296,10 +315,10 @@ PAIRS = (
         if (t == 0) store_release(flag, 1);
         out[g] = 0;
     } else if (b == 1) {
-        if (t == 0) { while (load_relaxed(flag) == 0) {} add_relaxed(flag, 1); }
+        if (t == 0) { while (load_relaxed(flag) == 0) {} add_relaxed(flag, 1); store_relaxed(flag + 1, 1); }
         out[g] = 0;
     } else {
-        if (t == 0) while (load_acquire(flag) != 2) {}
+        if (t == 0) { while (load_relaxed(flag + 1) == 0) {} load_acquire(flag); }
         __syncthreads();
         out[g] = load_weak(&work[127 - t]);
     }""",

@@ -262,3 +262,8 @@ def test_mutated_modules_are_read_or_refused_and_nothing_else(name: str) -> None
         broken = mutated(text, rng)
         with suppress(Refusal):
             read(broken)
+
+
+def test_debug_lines_of_old_texts_are_skipped() -> None:
+    lines = '@@DWARF .section .debug_info, "", @progbits\n@@DWARF .byte 0x2b, 0x00 // {\n'
+    assert parse_module(TRITON + lines).entries.keys() == {"row_scale"}

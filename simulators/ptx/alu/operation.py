@@ -48,6 +48,7 @@ class Operation:
         allowed: of an approximate function, source values to the smallest and the largest result that are right, in
             the order of float values, lane by lane; `compute` gives one between. With the flag, results that are known
             to be exact at single operands count; without it the ends grow and fall as the function does.
+        inverted: positions of predicate operands that `compute` reads inverted; no part of the name.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Operation:
     assumptions: tuple[Assumption, ...] = ()
     requires: Requirement = ALWAYS
     allowed: Allowed | None = None
+    inverted: tuple[int, ...] = ()
 
     @property
     def evidence(self) -> Evidence:

@@ -107,9 +107,11 @@ class _Expansion:
         lists = {
             names.label(name): tuple(map(names.label, targets)) for name, targets in routine.branch_targets.items()
         }
+        unchanged = names.changes_nothing
         for index, instruction in enumerate(routine.instructions):
             self._mark(at.get(index, ()))
-            self._append(names.instruction(instruction), lists, end, (*chain, routine.name))
+            renamed = instruction if unchanged else names.instruction(instruction)
+            self._append(renamed, lists, end, (*chain, routine.name))
         self._mark(at.get(len(routine.instructions), ()))
 
     def _mark(self, labels: Sequence[str]) -> None:

@@ -34,6 +34,11 @@ class Names:
     symbols: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether all names stay."""
+        return not self.registers and not self.labels and all(name == new for name, new in self.symbols.items())
+
     def instruction(self, instruction: Instruction) -> Instruction:
         """The instruction with its operands and guard renamed."""
         guard = instruction.guard

@@ -293,4 +293,5 @@ def _with_negated(operation: Operation, positions: Sequence[int]) -> Operation:
         operation,
         compute=lambda values: compute(inverted(values)),
         undefined=lambda values, masks: undefined(inverted(values), masks),
+        inverted=tuple(positions),
     )

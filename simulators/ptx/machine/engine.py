@@ -1,13 +1,18 @@
-"""The reference engine: executes a program's steps in numpy over the lanes of one wave.
+"""The engine: executes a program's steps over the lanes of one wave.
 
 One turn runs a group of lanes from its program counter until it reaches the turn's stop, diverges, waits or exits. A
 step works on all lanes of the group at once: blocks in lock step cost one numpy call an instruction, whatever their
-number.
+number. With the fast engine, compiled code makes the steps that it knows; all others are made here, by the same
+functions as with the reference engine.
 """
+
+from enum import StrEnum
 
 import numpy as np
 
 from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.fast.lower import plain_barrier
+from tileproof.simulators.ptx.fast.turn import FastTurns, runs_of
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine import (
     block_barrier,
@@ -24,9 +29,9 @@ from tileproof.simulators.ptx.machine.memory import Lanes
 from tileproof.simulators.ptx.machine.registers import Selection, as_selection
 from tileproof.simulators.ptx.machine.schedule import PATIENCE_POLLS, Schedule, Turn
 from tileproof.simulators.ptx.machine.spin import SpinWatch
-from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import WARP_SHIFT, distinct
 from tileproof.simulators.ptx.machine.wave import Status, Wave
-from tileproof.simulators.ptx.program import NO_GUARD, Kind, Program, Step
+from tileproof.simulators.ptx.program import NO_GUARD, NONE, Kind, Program, Step
 
 # A program counter behind every stop: the group no longer runs as one.
 _DONE = int(np.iinfo(np.int64).max)
@@ -36,20 +41,48 @@ class StepBudgetExceeded(Refusal):
     """A wave made more steps than it was given."""
 
 
+class EngineName(StrEnum):
+    """Names of the engines."""
+
+    FAST = "fast"
+    REFERENCE = "reference"
+
+    @classmethod
+    def parse(cls, name: str) -> "EngineName":
+        """The engine of this name.
+
+        Raises:
+            Refusal: there is none.
+        """
+        try:
+            return cls(name)
+        except ValueError:
+            raise Refusal(f"unknown engine {name!r}", hint=f"one of: {', '.join(cls)}") from None
+
+
 class Engine:
     """Runs waves of one launch.
+
+    Attributes:
+        handed_back: steps that the fast engine left to the reference's functions.
 
     Args:
         program: the kernel.
         schedule: who runs next.
         step_budget: steps of one wave, whatever number of lanes makes them together.
+        name: which engine.
     """
 
-    def __init__(self, program: Program, schedule: Schedule, step_budget: int) -> None:
+    def __init__(self, program: Program, schedule: Schedule, step_budget: int, name: EngineName) -> None:
         self._steps = program.steps
         self._handlers = handlers(program)
+        self._has_warpgroups = program.has_warpgroups
         self._schedule = schedule
         self._step_budget = step_budget
+        self._fast = FastTurns(program) if name is EngineName.FAST else None
+        barriers = [step for step in program.steps if step.kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE)]
+        self._plain_barriers = all(plain_barrier(step, program) for step in barriers)
+        self.handed_back = 0
 
     def run(self, wave: Wave) -> None:
         """Run a wave until all lanes have exited or nobody can step.
@@ -58,14 +91,24 @@ class Engine:
             StepBudgetExceeded: the budget ran out.
             NotModelled: the kernel did something that the device does not model.
         """
-        left = self._step_budget
+        if self._fast is not None:
+            self._fast.begin(wave)
+        try:
+            self._run(wave)
+        finally:
+            if self._fast is not None:
+                self._fast.finish(wave)
+
+    def _run(self, wave: Wave) -> None:
+        left, asynchronous = self._step_budget, wave.program.has_asynchronous
         watch = SpinWatch(wave)
         while (running := np.flatnonzero(wave.status == Status.RUNNING)).size:
             turn = self._schedule.next_turn(wave.pc, running)
-            wave.asynchronous.in_flight.tick(wave)
+            if asynchronous:
+                wave.asynchronous.in_flight.tick(wave)
             made = self._run_turn(wave, turn, left)
             left -= made
-            if watch.stuck(turn.lanes, made) and not wave.asynchronous.in_flight.drain(wave):
+            if watch.stuck(turn.lanes, made) and not (asynchronous and wave.asynchronous.in_flight.drain(wave)):
                 stall.report_spin(wave)
                 return
             if left <= 0:
@@ -74,16 +117,27 @@ class Engine:
                     f"the last one is at {self._steps[turn.pc].where}",
                     hint="an endless loop, or raise Device(step_budget=...)",
                 )
-        stall.report_stall(wave)
-        wave.asynchronous.in_flight.drain(wave)
-        register_count.check_end(wave)
+        if wave.registers.present:
+            stall.report_stall(wave)
+        if asynchronous:
+            wave.asynchronous.in_flight.drain(wave)
+        if wave.program.has_register_counts:
+            register_count.check_end(wave)
 
     def _run_turn(self, wave: Wave, turn: Turn, left: int) -> int:
         """Run a turn; how many steps it made."""
         selection = as_selection(turn.lanes)
+        fast, runs = self._fast, None
         pc, most, made = turn.pc, min(turn.steps, left), 0
         wave.polls = 0
         while pc < turn.stop and made < most and wave.polls < PATIENCE_POLLS:
+            if fast is not None and fast.hot(pc):
+                runs = runs_of(selection) if runs is None else runs
+                pc, done = fast.run(wave, pc, turn.stop, most - made, runs, turn.lanes.size)
+                made += done
+                if pc >= turn.stop or made >= most:
+                    break
+            self.handed_back += fast is not None
             made += 1
             pc = self._step(wave, pc, selection)
         wave.counters.thread_instructions += made * turn.lanes.size
@@ -101,7 +155,7 @@ class Engine:
             return pc + 1
         if wave.registers.brackets.live:
             bracket.check_operands(wave, step, active)
-        if pc in wave.products.watched:
+        if self._has_warpgroups and pc in wave.products.watched:
             wave.products.touch(step, wave.ids(active))
         handler = self._handlers[pc]
         if handler is not None:
@@ -109,6 +163,8 @@ class Engine:
             return pc + 1
         if step.kind is Kind.BRANCH and active is selection:
             return step.target
+        if step.kind is Kind.BARRIER and active is selection and self._passes(wave, step, selection):
+            return pc + 1
         wave.pc[selection] = pc + 1
         match step.kind:
             case Kind.BRANCH:
@@ -127,6 +183,17 @@ class Engine:
                 if meeting.meet(wave, step, pc, active) and active is selection:
                     return pc + 1
         return _DONE
+
+    def _passes(self, wave: Wave, step: Step, selection: Selection) -> bool:
+        """Whether a barrier is complete at once, because all threads of the wave come to it together."""
+        lanes = wave.ids(selection)
+        count = NONE if step.barrier is None else step.barrier.count
+        whole = count == NONE or wave.program.constants.get(count) == wave.geometry.lanes_per_block
+        if not self._plain_barriers or not whole or lanes.size != wave.registers.present:
+            return False
+        wave.order.block_barrier(lanes)
+        wave.changes += 2  # they came, and they went on
+        return True
 
 
 def _guarded(wave: Wave, step: Step, selection: Selection) -> Selection | None:
@@ -150,8 +217,12 @@ def _exit(wave: Wave, leaving: Selection) -> None:
     lanes: Lanes = wave.ids(leaving)
     wave.changes += 1
     wave.exit(lanes)
-    endings.leave(wave, lanes)
-    wave.products.leave(lanes)
-    meeting.look_again(wave, np.unique(lanes >> WARP_SHIFT))
+    if wave.program.has_asynchronous:
+        endings.leave(wave, lanes)
+    if wave.program.has_warpgroups:
+        wave.products.leave(lanes)
+    if wave.registers.present == 0:
+        return  # nobody is left who might wait for them
+    meeting.look_again(wave, distinct(lanes >> WARP_SHIFT))
     block_barrier.release_after_exit(wave, wave.geometry.blocks_of(lanes))
-    cluster_barrier.release(wave, np.unique(lanes // wave.geometry.lanes_per_cluster))
+    cluster_barrier.release(wave, distinct(lanes // wave.geometry.lanes_per_cluster))

@@ -6,13 +6,13 @@ clusters of 4, block 6 of the wave is the one of rank 2 in the second cluster.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from tileproof.simulators.ptx.findings import Index3, Thread
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes
-from tileproof.simulators.ptx.machine.warp import WARP
+from tileproof.simulators.ptx.machine.warp import WARP, distinct
 
 
 @dataclass(frozen=True)
@@ -82,15 +82,15 @@ class Geometry:
     @cached_property
     def local(self) -> Lanes:
         """Each lane's linear index in its block."""
-        return np.arange(self.lanes) % self.lanes_per_block
+        return _local(self.resident.size, self.lanes_per_block)
 
     def live(self) -> Lanes:
         """Lanes that are threads of the launch."""
-        return np.flatnonzero(self.local < self.threads)
+        return _live(self.resident.size, self.lanes_per_block, self.threads)
 
     def blocks_of(self, lanes: Lanes) -> Lanes:
-        """Resident blocks, as indices, that the lanes belong to; each once."""
-        return np.unique(lanes // self.lanes_per_block)
+        """Resident blocks, as indices, that ascending lanes belong to; each once."""
+        return distinct(lanes // self.lanes_per_block)
 
     def thread(self, lane: int) -> Thread:
         """Block and thread index of a lane."""
@@ -147,8 +147,18 @@ class Geometry:
             return _coordinate(self.local, self.block, dimension)
         if register == "cluster_ctaid":
             return _coordinate(self.rank, self.cluster, dimension)
-        index = _coordinate(np.repeat(self.resident, self.lanes_per_block), self.grid, dimension)
+        index = np.repeat(_coordinate(self.resident, self.grid, dimension), self.lanes_per_block)
         return index if register == "ctaid" else index // np.uint64(self.cluster[dimension])
+
+
+@lru_cache(maxsize=16)
+def _local(blocks: int, lanes_per_block: int) -> Lanes:
+    return np.tile(np.arange(lanes_per_block), blocks)
+
+
+@lru_cache(maxsize=16)
+def _live(blocks: int, lanes_per_block: int, threads: int) -> Lanes:
+    return np.flatnonzero(_local(blocks, lanes_per_block) < threads)
 
 
 def cluster_grid(grid: Index3, cluster: Index3) -> Index3:

@@ -37,6 +37,10 @@ GLOBAL_BASE = 0x7000_0000_0000
 # Host arrays are padded so that every aligned access of up to 16 bytes can be made through a typed view.
 PADDING = 16
 
+# Pieces this far apart, or a multiple of it, would share few sets of the host's nearest cache.
+_SAME_SETS_BYTES = 1024
+_CACHE_LINE_BYTES = 64
+
 _ALL_BITS = np.uint8(0xFF)
 _UNSIGNED: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -67,6 +71,13 @@ class Piece:
     offsets: Lanes
 
 
+@dataclass
+class Moves:
+    """How often arrays were exchanged for others: those who hold host addresses of them look here."""
+
+    count: int = 0
+
+
 class Backing:
     """Bytes, and which of their bits something wrote: `written` is None while that is all of them.
 
@@ -82,6 +93,12 @@ class Backing:
         self.shadow: Shadow | None = None  # who touched it, for the order core
         # Bytes that an approximate function left open; None while there are none.
         self.brackets: BracketBytes | None = None
+        self.moves = Moves()
+
+    @property
+    def addresses(self) -> tuple[int, int]:
+        """Host addresses of both arrays, 0 for one that is not there."""
+        return self.data.ctypes.data, 0 if self.written is None else self.written.ctypes.data
 
     def fill(self, start: int, raw: bytes | memoryview) -> None:
         """Write bytes from the host."""
@@ -96,6 +113,7 @@ class Backing:
         """Which bits something wrote, from now on byte by byte."""
         if self.written is None:
             self.written = np.full(self.data.shape, _ALL_BITS)
+            self.moves.count += 1
         return self.written
 
     def load(self, offsets: Lanes, size: int) -> tuple[Bits, Bits | None]:
@@ -129,6 +147,7 @@ class Backing:
         if interval.wide.any():
             if self.brackets is None:
                 self.brackets = BracketBytes(self.data.size)
+                self.moves.count += 1
             self.brackets.store(offsets, size, interval)
 
     def put_brackets(self, starts: Lanes, nbytes: int, held: HeldBytes | None) -> None:
@@ -161,6 +180,7 @@ class Allocation(Backing):
         self.data = np.zeros(0, np.uint8)
         self.written = self.shadow = None
         self.brackets = None
+        self.moves.count += 1
 
 
 class GlobalMemory:
@@ -180,6 +200,9 @@ class GlobalMemory:
         self._bases: list[int] = []
         self._allocations: list[Allocation] = []
         self.touched = Touched()
+        self._moves = Moves()
+        self._table: Lanes = np.zeros((0, 4), np.int64)
+        self._table_moves = 0
 
     def allocate(self, nbytes: int, *, defined: bool) -> Allocation:
         """A new allocation of `nbytes` bytes.
@@ -197,7 +220,21 @@ class GlobalMemory:
         self._next += -(-(nbytes + ALLOCATION_GAP) // ALLOCATION_ALIGNMENT) * ALLOCATION_ALIGNMENT
         self._bases.append(allocation.base)
         self._allocations.append(allocation)
+        allocation.moves = self._moves
+        self._moves.count += 1
         return allocation
+
+    def table(self) -> Lanes:
+        """For each allocation, ascending: addresses of its arrays, its base, its bytes.
+
+        These are 0 where it is freed, and where some of them are open: compiled code knows no intervals.
+        """
+        if self._table_moves != self._moves.count:
+            lines = [
+                (*a.addresses, a.base, 0 if a.freed or a.brackets is not None else a.nbytes) for a in self._allocations
+            ]
+            self._table, self._table_moves = np.array(lines, np.int64).reshape(-1, 4), self._moves.count
+        return self._table
 
     def release(self, allocation: Allocation) -> None:
         """Free an allocation; later accesses are `use-after-free`."""
@@ -270,11 +307,21 @@ class Window(Backing):
 
     def __init__(self, name: str, base: int, nbytes: int, owners: int, *, defined: bool) -> None:
         self.stride = -(-nbytes // PADDING) * PADDING
+        if nbytes and owners > 1 and self.stride % _SAME_SETS_BYTES == 0:
+            self.stride += _CACHE_LINE_BYTES
         super().__init__(self.stride * owners, defined=defined)
         self._name = name
         self._base = base
         self._piece_bytes = nbytes
         self._starts: Lanes | None = None
+
+    def line(self) -> tuple[int, int, int, int, int]:
+        """Addresses of both arrays, first legal address, bytes of a piece, address of the lanes' offsets or 0.
+
+        The bytes are 0 where some of them are open: compiled code knows no intervals.
+        """
+        starts = 0 if self._starts is None else self._starts.ctypes.data
+        return (*self.addresses, self._base, 0 if self.brackets is not None else self._piece_bytes, starts)
 
     def owned_by(self, lanes_per_owner: int) -> "Window":
         """Say how many consecutive lanes share a piece; without this all lanes share the first one."""

@@ -47,7 +47,7 @@ class ProductRegisters:
     def __init__(self, program: Program, warps: int, report: Report) -> None:
         self._program = program
         self._report = report
-        watched = _watched_slots(program)
+        watched = watched_slots(program)
         self._row = {slot: row for row, slot in enumerate(watched)}
         shapes = dict.fromkeys(step.product.instruction.shape for step in program.steps if step.product is not None)
         self._shapes = {shape: number for number, shape in enumerate(shapes, start=1)}
@@ -155,7 +155,7 @@ def _is_move(step: Step) -> bool:
     return step.operation is not None and step.operation.name.startswith("mov.")
 
 
-def _watched_slots(program: Program) -> list[int]:
+def watched_slots(program: Program) -> list[int]:
     """The registers of `wgmma`, and those that moves tie to them."""
     if not program.has_warpgroups:
         return []

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.machine.bracket_registers import BracketRegisters
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes
@@ -12,6 +13,8 @@ Selection = slice | Lanes
 """Lanes that execute together: a slice where they are neighbours, which numpy reads without a copy."""
 
 EVERY_BIT = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+# What is known of a whole register: every bit of it was written; its row of masks says; nothing wrote it at all.
+DEFINED, PARTLY, NEVER = 0, 1, 2
 
 
 def as_selection(lanes: Lanes) -> Selection:
@@ -20,35 +23,62 @@ def as_selection(lanes: Lanes) -> Selection:
     return slice(first, last + 1) if last - first + 1 == lanes.size else lanes
 
 
+class RegisterFile:
+    """Arrays for the registers of one wave after the other: making them anew costs more than a short kernel."""
+
+    def __init__(self) -> None:
+        self._values: Bits = np.zeros((0, 0), np.uint64)
+        self._masks: Bits = np.zeros((0, 0), np.uint64)
+
+    def rows(self, slots: int, lanes: int) -> tuple[Bits, Bits, bool]:
+        """Values and masks [slots, lanes], and whether a wave of this size left something in them."""
+        same = self._values.shape == (slots, lanes)
+        if not same:
+            self._values, self._masks = np.zeros((2, slots, lanes), np.uint64)
+        return self._values, self._masks, same
+
+
 class Registers:
-    """Values as uint64 [slots, lanes], and for each slot a mask of undefined bits or None while there are none.
+    """Values, which bits of them are undefined, and for each slot what is known of it as a whole.
 
     Attributes:
+        values: raw bits [slots, lanes]; of a slot that nothing has written, of no meaning.
+        masks: undefined bits [slots, lanes]; of a slot that is PARTLY written only.
+        known: for each slot DEFINED, PARTLY or NEVER.
+        never: the masks of a slot that nothing has written.
+        present: how many lanes can still execute.
+        kept: whether the constants of the last wave still stand in their slots.
         brackets: the intervals of registers that an approximate function left open.
 
     Args:
         slot_bits: width of every register, constant and special register.
         live: lanes that run the kernel; the lanes that pad the last warp of a block count as defined.
         lanes: all of them.
+        file: where the arrays come from.
     """
 
-    def __init__(self, slot_bits: Sequence[int], live: Lanes, lanes: int) -> None:
+    def __init__(self, slot_bits: Sequence[int], live: Lanes, lanes: int, file: RegisterFile) -> None:
         self._slot_bits = slot_bits
-        self.values: Bits = np.zeros((len(slot_bits), lanes), np.uint64)
-        self._live_count = live.size
-        # One mask stands for all registers that nothing has written at all; it is copied before it changes.
-        self._never: Bits = np.zeros(lanes, np.uint64)
-        self._never[live] = EVERY_BIT
-        self._undefined: list[Bits | None] = [self._never] * len(slot_bits)
+        self.values, self.masks, self.kept = file.rows(len(slot_bits), lanes)
+        self.known: NDArray[np.uint8] = np.full(len(slot_bits), NEVER, np.uint8)
+        self.never: Bits = np.zeros(lanes, np.uint64)
+        self.never[live] = EVERY_BIT
+        self.present = live.size
         self.brackets = BracketRegisters(slot_bits, lanes)
 
     def fill(self, slot: int, values: int | Bits) -> None:
         """Set a constant or special register in every lane."""
         self.values[slot] = values
-        self._undefined[slot] = None
+        self.known[slot] = DEFINED
+
+    def keep(self, slot: int) -> None:
+        """A constant stands in its slot already."""
+        self.known[slot] = DEFINED
 
     def read(self, slot: int, selection: Selection, narrow: int = 0) -> Bits:
         """Bits of the selected lanes; the low `narrow` bits only where it is not 0."""
+        if self.known[slot] == NEVER:
+            self._open(slot)
         values: Bits = self.values[slot][selection]
         return values & np.uint64((1 << narrow) - 1) if narrow else values
 
@@ -61,14 +91,16 @@ class Registers:
         return masks if any(mask.any() for mask in masks) else None
 
     def _touches_undefined(self, slot: int, selection: Selection) -> bool:
-        mask = self._undefined[slot]
-        return mask is not None and bool(mask[selection].any())
+        if self.known[slot] == DEFINED:
+            return False
+        row = self.never if self.known[slot] == NEVER else self.masks[slot]
+        return bool(row[selection].any())
 
     def _mask(self, slot: int, selection: Selection, narrow: int) -> Bits:
-        mask = self._undefined[slot]
-        if mask is None:
+        if self.known[slot] == DEFINED:
             return np.zeros_like(self.values[slot][selection])
-        chosen: Bits = mask[selection]
+        row = self.never if self.known[slot] == NEVER else self.masks[slot]
+        chosen: Bits = row[selection]
         return chosen & np.uint64((1 << (narrow or self._slot_bits[slot])) - 1)
 
     def write(self, slot: int, selection: Selection, values: Bits, undefined: Bits | None, sign_from: int = 0) -> None:
@@ -79,21 +111,32 @@ class Registers:
             bits = self._slot_bits[slot]
             values = _sign_extend(values, sign_from, bits)
             undefined = None if undefined is None else _sign_extend(undefined, sign_from, bits)
+        everyone = undefined is None and values.size == self.present
+        if not everyone and self.known[slot] == NEVER:
+            self._open(slot)
         self.values[slot][selection] = values
         if self.brackets.live:
             self.brackets.clear(slot, selection)
-        if undefined is None and (self._undefined[slot] is None or values.size == self._live_count):
-            self._undefined[slot] = None
-        else:
+        if everyone:
+            self.known[slot] = DEFINED
+        elif undefined is not None or self.known[slot] != DEFINED:
             self._mark(slot, selection, undefined)
 
+    def leave(self, count: int) -> None:
+        """So many lanes end: nobody reads what they left."""
+        self.present -= count
+
+    def _open(self, slot: int) -> None:
+        """Of a slot that nothing has written: zeros, every bit of them undefined."""
+        self.values[slot] = 0
+        self.masks[slot] = self.never
+        self.known[slot] = PARTLY
+
     def _mark(self, slot: int, selection: Selection, undefined: Bits | None) -> None:
-        mask = self._undefined[slot]
-        if mask is None:
-            mask = self._undefined[slot] = np.zeros_like(self._never)
-        elif mask is self._never:
-            mask = self._undefined[slot] = self._never.copy()
-        mask[selection] = 0 if undefined is None else undefined
+        if self.known[slot] == DEFINED:
+            self.masks[slot] = 0
+            self.known[slot] = PARTLY
+        self.masks[slot][selection] = 0 if undefined is None else undefined
 
 
 def _sign_extend(values: Bits, bits: int, register_bits: int) -> Bits:

@@ -1,9 +1,9 @@
 """The blocks that are resident together: the whole machine state of one wave of a launch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -25,14 +25,18 @@ from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, M
 from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
 from tileproof.simulators.ptx.machine.order.order import Order
 from tileproof.simulators.ptx.machine.product_registers import ProductRegisters
-from tileproof.simulators.ptx.machine.registers import Registers, Selection
+from tileproof.simulators.ptx.machine.registers import RegisterFile, Registers, Selection
 from tileproof.simulators.ptx.machine.reporter import Reporter
 from tileproof.simulators.ptx.machine.schedule import Schedule
-from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT, distinct
 from tileproof.simulators.ptx.program import Program, StateSpace
 
 # Of the time that threads read. Any start is legal; this one has bits in the upper half, which %clock_hi shows.
 START_CYCLES = 0x0000_0012_3456_7800
+
+
+# Special registers that hold the same in every wave of a launch.
+_OF_ALL_WAVES = ("%tid.", "%ntid.", "%nctaid.", "%laneid", "%warpid", "%nwarpid", "%lanemask_")
 
 
 class Status(IntEnum):
@@ -59,6 +63,7 @@ class LaunchMemory:
         warps: that one of them holds.
         grid_id: of the launch.
         order: of all its waves.
+        registers: arrays for the registers of one wave after the other.
     """
 
     global_memory: GlobalMemory
@@ -70,6 +75,7 @@ class LaunchMemory:
     warps: int
     grid_id: int
     order: LaunchOrder
+    registers: RegisterFile = field(default_factory=RegisterFile)
 
 
 class Wave:
@@ -82,13 +88,8 @@ class Wave:
         changes: grows with everything that one thread may wait for another to do.
         polls: grows with everything that a thread that waits for another one does over and over.
         shared: shared memory of all resident blocks, one after the other.
-        asynchronous: mbarriers and copies in flight.
         acquaintance: who may touch a peer's shared memory.
-        block_barriers: who has come to the named barriers.
         warp_barrier_mask: for every lane that waits at a `bar.warp.sync`, the members that it names; else 0.
-        cluster_barriers: who has come to the barriers of clusters.
-        products: the registers of `wgmma`.
-        register_counts: how many registers the warps have.
         cycles: the time that threads read.
 
     Args:
@@ -119,22 +120,19 @@ class Wave:
         self._reporter = Reporter(geometry, findings)
         lanes, blocks = geometry.lanes, geometry.resident.size
         live = geometry.live()
-        self._every_id: Lanes = np.arange(lanes)
+        self._every_id = _every_lane(lanes)
         self.pc = np.zeros(lanes, np.int64)
         self.status = np.full(lanes, Status.EXITED, np.int8)
         self.status[live] = Status.RUNNING
         self.alive: Bits = _warp_words(self.status != Status.EXITED)
         self.changes = 0
         self.polls = 0
-        self.registers = Registers(program.slot_bits, live, lanes)
+        self.registers = Registers(program.slot_bits, live, lanes, memory.registers)
         self._fill(memory)
         shared = Window("shared", memory.shared.base, geometry.total_shared_bytes, blocks, defined=False)
         local = Window("local", LOCAL_BASE, program.local_bytes, lanes, defined=False)
         self.acquaintance = Acquaintance(geometry)
-        self.block_barriers = BlockBarriers(blocks, lanes)
         self.warp_barrier_mask: Bits = np.zeros(lanes, np.uint64)
-        self.cluster_barriers = ClusterBarriers(geometry)
-        self.register_counts = RegisterCounts(program.register_limit, self.alive.size)
         self.cycles = START_CYCLES
         self.spaces: dict[StateSpace, Space] = {
             StateSpace.GLOBAL: memory.global_memory,
@@ -145,8 +143,35 @@ class Wave:
         }
         self.order = Order(program, self._reporter, memory.order, shared.stride)
         self.shared = shared
-        self.products = ProductRegisters(program, self.alive.size, self._reporter.report_step)
-        self.asynchronous = Asynchronous(lanes, shared.nbytes, shared.stride, memory.shared.base, schedule)
+        self._shared_base, self._lanes, self._blocks = memory.shared.base, lanes, blocks
+
+    # What many kernels have no use for is made at its first use: a wave of a short kernel must cost little.
+
+    @cached_property
+    def asynchronous(self) -> Asynchronous:
+        """mbarriers and copies in flight."""
+        shared = self.shared
+        return Asynchronous(self._lanes, shared.nbytes, shared.stride, self._shared_base, self.schedule)
+
+    @cached_property
+    def block_barriers(self) -> BlockBarriers:
+        """Who has come to the named barriers."""
+        return BlockBarriers(self._blocks, self._lanes)
+
+    @cached_property
+    def cluster_barriers(self) -> ClusterBarriers:
+        """Who has come to the barriers of clusters."""
+        return ClusterBarriers(self.geometry)
+
+    @cached_property
+    def register_counts(self) -> RegisterCounts:
+        """How many registers the warps have."""
+        return RegisterCounts(self.program.register_limit, self.alive.size)
+
+    @cached_property
+    def products(self) -> ProductRegisters:
+        """The registers of `wgmma`."""
+        return ProductRegisters(self.program, self.alive.size, self._reporter.report_step)
 
     def _shared_spaces(self, window: Window) -> dict[StateSpace, Space]:
         """The block's own shared memory, and the cluster's: one and the same where clusters are single blocks."""
@@ -158,13 +183,24 @@ class Wave:
         }
 
     def _fill(self, memory: LaunchMemory) -> None:
+        program, registers = self.program, self.registers
+        if registers.kept:  # by the last wave, of as many lanes
+            for slot in (*program.constants, *program.shared_symbols):
+                registers.keep(slot)
+        else:
+            self._fill_constants(memory)
+        for slot, name in program.specials.items():
+            if registers.kept and name.startswith(_OF_ALL_WAVES):
+                registers.keep(slot)
+            else:
+                registers.fill(slot, self._special(name, memory))
+
+    def _fill_constants(self, memory: LaunchMemory) -> None:
         for slot, bits in self.program.constants.items():
             self.registers.fill(slot, memory.global_addresses.get(slot, bits))
         rank = (self.geometry.rank << RANK_SHIFT).astype(np.uint64)
         for slot, (name, offset) in self.program.shared_symbols.items():
             self.registers.fill(slot, rank + np.uint64((memory.shared.addresses[name] + offset) & 0xFFFF_FFFF))
-        for slot, name in self.program.specials.items():
-            self.registers.fill(slot, self._special(name, memory))
 
     def _special(self, name: str, memory: LaunchMemory) -> int | Bits:
         """A special register: those of the geometry, and those that say where and when a block runs."""
@@ -187,11 +223,16 @@ class Wave:
     def exit(self, lanes: Lanes) -> None:
         """The lanes end."""
         self.status[lanes] = Status.EXITED
+        self.registers.leave(lanes.size)
+        self.order.exit(lanes)
+        if self.registers.present == 0:
+            self.acquaintance.gone[:] = True
+            self.alive[:] = 0
+            return
         blocks = self.geometry.blocks_of(lanes)
         running = self.status.reshape(-1, self.geometry.lanes_per_block)[blocks] != Status.EXITED
         self.acquaintance.gone[blocks] = ~running.any(axis=1)
-        self.order.exit(lanes)
-        warps = np.unique(lanes >> WARP_SHIFT)
+        warps = distinct(lanes >> WARP_SHIFT)
         self.alive[warps] = _warp_words(self.status.reshape(-1, WARP)[warps].reshape(-1) != Status.EXITED)
 
     def ids(self, selection: Selection) -> Lanes:
@@ -238,6 +279,11 @@ class Wave:
             self.counters.global_bytes_written += nbytes
         elif space is StateSpace.SHARED:
             self.counters.shared_bytes_written += nbytes
+
+
+@lru_cache(maxsize=16)
+def _every_lane(lanes: int) -> Lanes:
+    return np.arange(lanes)
 
 
 def _warp_words(flags: Mask) -> Bits:

@@ -110,6 +110,8 @@ class _ModuleReader:
             _skip_section(cursor)
         elif text == ".pragma":
             read_pragma(cursor)
+        elif text == "@" and cursor.following.text == "@":
+            _skip_line(cursor)
         elif text in REFUSED_DIRECTIVES:
             hint = REFUSED_DIRECTIVES[text]
             raise PtxSyntaxError(f"{text} outside a body is not modelled", line=cursor.line, hint=hint)
@@ -274,6 +276,13 @@ def _read_numbers(cursor: Cursor, directive: str, most: int) -> tuple[int, ...]:
 def _refuse_attribute(cursor: Cursor) -> None:
     if cursor.token.text == ".attribute":
         raise PtxSyntaxError(".attribute is not modelled", line=cursor.line, hint=REFUSED_DIRECTIVES[".attribute"])
+
+
+def _skip_line(cursor: Cursor) -> None:
+    """``@@DWARF ...``: debug data of PTX 1, one line each (PTX ISA, section 11.5)."""
+    line = cursor.line
+    while cursor.line == line and cursor.token.kind is not Kind.END:
+        cursor.take()
 
 
 def _skip_section(cursor: Cursor) -> None:

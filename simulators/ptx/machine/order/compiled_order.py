@@ -15,7 +15,8 @@ are a mask relative to the lane of the slot that leads to it, and its rest is a 
 neighbouring granules that neighbouring lanes touch in the same way share one node.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
@@ -56,6 +57,7 @@ _LANE = 31
 LONGEST_CHAIN = 64
 
 Array = Any
+integer = cast(Callable[[Any], int], np.int64)
 
 
 @inlined
@@ -70,16 +72,16 @@ def _foreign_row(spans: Array, maps: Array, which: int, unit: int) -> int:
         else:
             high = middle
     if low < end and maps[low, 0] == unit:
-        return np.int64(maps[low, 1])
-    return np.int64(-1)
+        return integer(maps[low, 1])
+    return integer(-1)
 
 
 @inlined
 def _row_for(spans: Array, maps: Array, views: Array, plane: int, lane: int, unit: int, other: int) -> int:
     """The row in which a lane knows about unit `other`, or -1."""
     if unit == other:
-        return np.int64(views[plane, lane, ROW])
-    return _foreign_row(spans, maps, np.int64(views[plane, lane, FOREIGN]), other)
+        return integer(views[plane, lane, ROW])
+    return _foreign_row(spans, maps, integer(views[plane, lane, FOREIGN]), other)
 
 
 @inlined
@@ -102,7 +104,7 @@ def _wholly(rows: Array, records: Array, row: int, record: int) -> bool:
 def _own_bound(views: Array, plane: int, lane: int, flags: int) -> int:
     """What a lane knows of its own accesses, or of those of one of its own engines."""
     engine = (flags >> ENGINE_SHIFT) & ENGINE_MASK
-    return np.int64(views[plane, lane, TICK if engine == 0 else OWN_ENGINES + engine - 1])
+    return integer(views[plane, lane, TICK if engine == 0 else OWN_ENGINES + engine - 1])
 
 
 @inlined
@@ -130,7 +132,7 @@ def _knows(
     row = _row_for(spans, maps, views, plane, lane, unit, records[record, UNIT])
     if row < 0:
         return False
-    component = np.int64(records[record, COMPONENT])
+    component = integer(records[record, COMPONENT])
     if not records[record, FLAGS] & SINGLE:
         component += other
     return bool(rows[row, component] > at)
@@ -167,8 +169,8 @@ def is_empty(state: Array, slot: int) -> bool:
 def _plane_for(planes: Array, flags: int) -> int:
     """What the present access's issuer must know an earlier access by: planes for generic writes, reads, async ones."""
     if flags & ASYNC_PROXY:
-        return np.int64(planes[2] if flags & WRITES else planes[3])
-    return np.int64(planes[0] if flags & WRITES else planes[1])
+        return integer(planes[2] if flags & WRITES else planes[3])
+    return integer(planes[0] if flags & WRITES else planes[1])
 
 
 @compiled
@@ -200,10 +202,10 @@ def find_conflicts(
         found: int64 [most, 3]: position, record and lane of the first pairs.
     """
     count = 0
-    known = np.int64(-1)  # the set that was last found to be wholly known, by lanes that know the same as this one
-    before = np.int64(-1)
+    known = integer(-1)  # the set that was last found to be wholly known, by lanes that know the same as this one
+    before = integer(-1)
     alike = True  # all who are asked know the same
-    unit, unit_end = np.int64(0), np.int64(0)
+    unit, unit_end = integer(0), integer(0)
     first_warp = shape[UNIT_BASE] * shape[WARPS_PER_UNIT]
     each, sides = nbytes >> shift, 2 if flags & WRITES else 1
     for position in range(lanes.size):
@@ -212,9 +214,9 @@ def find_conflicts(
         if lane >= unit_end or before < 0 or lane < before:
             unit = shape[UNIT_BASE] + lane // shape[LANES_PER_UNIT]
             unit_end = (unit - shape[UNIT_BASE] + 1) * shape[LANES_PER_UNIT]
-            before = np.int64(-1)
+            before = integer(-1)
         if before < 0 or (asked > 1 and before >> 5 != lane >> 5) or not _alike(views, before, lane):
-            known = np.int64(-1)
+            known = integer(-1)
             alike = True
             for who in range(begin + 1, begin + asked):
                 alike = alike and _alike(views, begin, who)
@@ -223,7 +225,7 @@ def find_conflicts(
         first = offsets[position] >> shift
         for granule in range(first, first + each):
             for side in range(sides):
-                slot = np.int64(writes[granule] if side == 0 else reads[granule])
+                slot = integer(writes[granule] if side == 0 else reads[granule])
                 if slot == 0 or slot >> 5 == known or is_empty(state, slot):
                     continue
                 leader = slot >> 5
@@ -232,11 +234,11 @@ def find_conflicts(
                     base = slot & _LANE
                     if slot & NODE:
                         node = (slot >> 5) & _NUMBER
-                        record, mask = np.int64(nodes[node, RECORD]), np.int64(nodes[node, MASK])
+                        record, mask = integer(nodes[node, RECORD]), integer(nodes[node, MASK])
                         slot = _rest(nodes, node, base)
                     else:
-                        record, mask, slot = slot >> 5, np.int64(1), np.int64(0)
-                    other = np.int64(records[record, FLAGS])
+                        record, mask, slot = slot >> 5, integer(1), integer(0)
+                    other = integer(records[record, FLAGS])
                     hidden = (flags | other) & NON_COHERENT and (flags | other) & WRITES
                     plane = _plane_for(planes, other)
                     if (
@@ -294,19 +296,19 @@ def _alike(views: Array, one: int, other: int) -> bool:
 @inlined
 def _rest(nodes: Array, node: int, base: int) -> int:
     """The slot of the rest of a set that is led to by lane `base`."""
-    slot = np.int64(nodes[node, REST])
-    return (slot & ~_LANE) | ((slot + base) & _LANE) if slot else np.int64(0)
+    slot = integer(nodes[node, REST])
+    return (slot & ~_LANE) | ((slot + base) & _LANE) if slot else integer(0)
 
 
 @inlined
 def _node(nodes: Array, state: Array, record: int, mask: int, rest: int, base: int) -> int:
     """The slot of a new node, led to by lane `base`; `rest` is a slot."""
-    number = state[NEXT_NODE]
+    number = integer(state[NEXT_NODE])
     state[NEXT_NODE] = number + 1
     nodes[number, RECORD] = record
     nodes[number, MASK] = mask
     nodes[number, REST] = (rest & ~_LANE) | ((rest - base) & _LANE) if rest else 0
-    return np.int64(NODE | number << 5 | base)
+    return integer(NODE | number << 5 | base)
 
 
 @inlined
@@ -315,7 +317,7 @@ def _record(
     warp: int,
 ) -> int:  # fmt: skip
     """The record of such accesses: the last one of this warp and instruction if it is the same, or a new one."""
-    number = np.int64(last[row, pc])
+    number = integer(last[row, pc])
     if (
         number >= state[FIRST_RECORD]
         and records[number, AT] == at
@@ -323,7 +325,7 @@ def _record(
         and records[number, FLAGS] == flags
     ):
         return number
-    number = state[NEXT_RECORD]
+    number = integer(state[NEXT_RECORD])
     state[NEXT_RECORD] = number + 1
     records[number, UNIT] = unit
     records[number, COMPONENT] = component
@@ -367,7 +369,7 @@ def _joined(
     slot: int, lane: int, unit: int, warp: int, flags: int, number: int, mask: int, room: int, longest: int,
 ) -> int:  # fmt: skip
     """The slot of the set at `slot` and the present access: those that it stands for go, and all that are too many."""
-    own = lane & _LANE if mask == 1 else np.int64(0)
+    own = lane & _LANE if mask == 1 else integer(0)
     fresh = number << 5 | own
     if slot == 0 or is_empty(state, slot):
         return fresh if mask == 1 else _node(nodes, state, number, mask, 0, own)
@@ -375,7 +377,7 @@ def _joined(
         head = (slot >> 5) & _NUMBER
         base = slot & _LANE
         if nodes[head, RECORD] == number:
-            more = np.int64(nodes[head, MASK]) | (1 << ((own - base) & _LANE) if mask == 1 else _ALL)
+            more = integer(nodes[head, MASK]) | (1 << ((own - base) & _LANE) if mask == 1 else _ALL)
             if more == nodes[head, MASK]:
                 return slot
             return _node(nodes, state, number, more, _rest(nodes, head, base), base)
@@ -388,10 +390,10 @@ def _joined(
         base = left & _LANE
         if left & NODE:
             node = (left >> 5) & _NUMBER
-            record, other_mask = np.int64(nodes[node, RECORD]), np.int64(nodes[node, MASK])
+            record, other_mask = integer(nodes[node, RECORD]), integer(nodes[node, MASK])
             left = _rest(nodes, node, base)
         else:
-            record, other_mask, left = left >> 5, np.int64(1), np.int64(0)
+            record, other_mask, left = left >> 5, integer(1), integer(0)
         if _repeats(records, record, other_mask, base, number, own, mask):
             return slot
         if _stands_for(
@@ -409,7 +411,7 @@ def _joined(
         length, dropped = longest >> 1, 1
     if dropped == 0 or length > kept.shape[0] or length >= room:
         return _node(nodes, state, number, mask, slot, own)
-    rest = np.int64(0)
+    rest = integer(0)
     for index in range(length - 1, -1, -1):
         if rest == 0 and kept[index, 1] == 1:
             rest = kept[index, 0] << 5 | kept[index, 2]
@@ -455,9 +457,9 @@ def record_accesses(
     if state[NEXT_RECORD] + lanes.size >= records.shape[0] or state[NEXT_NODE] + most >= nodes.shape[0]:
         return False
     kept = np.empty((2 * LONGEST_CHAIN, 3), np.int64)
-    number, before = np.int64(-1), np.int64(-1)
-    seen, turned, seen_result = np.int64(-1), np.int64(0), np.int64(0)
-    unit, unit_begin, unit_end = np.int64(0), np.int64(0), np.int64(0)
+    number, before = integer(-1), integer(-1)
+    seen, turned, seen_result = integer(-1), integer(0), integer(0)
+    unit, unit_begin, unit_end = integer(0), integer(0), integer(0)
     first_warp = shape[UNIT_BASE] * shape[WARPS_PER_UNIT]
     for position in range(lanes.size):
         lane = lanes[position]
@@ -465,19 +467,19 @@ def record_accesses(
             unit_begin = lane // shape[LANES_PER_UNIT] * shape[LANES_PER_UNIT]
             unit_end = unit_begin + shape[LANES_PER_UNIT]
             unit = shape[UNIT_BASE] + lane // shape[LANES_PER_UNIT]
-            before = np.int64(-1)
+            before = integer(-1)
         warp = first_warp + (lane >> 5)
         if components.size or before < 0 or before >> 5 != lane >> 5:
-            component, tick = (lane - unit_begin) & ~_LANE, np.int64(ticks[lane >> 5])
+            component, tick = (lane - unit_begin) & ~_LANE, integer(ticks[lane >> 5])
             if components.size:
                 component, tick = components[position], at[position]
             now = _record(records, state, last, lane >> 5, pc, unit, component, tick, flags, warp)
             if now != number:
-                number, seen = now, np.int64(-1)
+                number, seen = now, integer(-1)
         if before < 0 or not _alike(views, before, lane):
-            seen = np.int64(-1)
+            seen = integer(-1)
         before = lane
-        own = lane & _LANE if mask == 1 else np.int64(0)
+        own = lane & _LANE if mask == 1 else integer(0)
         first = offsets[position] >> shift
         for granule in range(first, first + each):
             if flags & WRITES and not flags & STRONG:
@@ -485,11 +487,11 @@ def record_accesses(
                     writes[granule] = number << 5 | own
                 else:
                     if seen < 0:
-                        seen, seen_result = np.int64(0), _node(nodes, state, number, mask, 0, own)
+                        seen, seen_result = integer(0), _node(nodes, state, number, mask, 0, own)
                     writes[granule] = seen_result
                 reads[granule] = 0
                 continue
-            slot = np.int64(writes[granule] if flags & WRITES else reads[granule])
+            slot = integer(writes[granule] if flags & WRITES else reads[granule])
             if slot == 0 or is_empty(state, slot):
                 if mask == 1:
                     result = number << 5 | own
@@ -497,7 +499,7 @@ def record_accesses(
                     result = seen_result
                 else:
                     result = _node(nodes, state, number, mask, 0, own)
-                    seen, turned, seen_result = np.int64(0), np.int64(0), result
+                    seen, turned, seen_result = integer(0), integer(0), result
             elif slot >> 5 == seen and (slot - own) & _LANE == turned:
                 result = (seen_result & ~_LANE) | ((seen_result + own) & _LANE)
             else:
@@ -531,10 +533,10 @@ def publish(
         lanes: int64 [n].
         targets: int64 [n], the row for each.
     """
-    joined, into = np.int64(-1), np.int64(-1)
+    joined, into = integer(-1), integer(-1)
     for position in range(lanes.size):
         lane, target = lanes[position], targets[position]
-        row = np.int64(views[plane, lane, ROW])
+        row = integer(views[plane, lane, ROW])
         if row != joined or target != into:
             if row != target:
                 for component in range(rows.shape[1]):
@@ -571,7 +573,7 @@ def mark_slots(
 ) -> None:
     """Mark the records and nodes that slots lead to; empty slots become 0."""
     for index in range(slots.size):
-        slot = np.int64(slots[index])
+        slot = integer(slots[index])
         if slot and is_empty(state, slot):
             slots[index] = 0
         while slot != 0 and not is_empty(state, slot):
@@ -583,7 +585,7 @@ def mark_slots(
                 break
             live_nodes[number] = 1
             live_records[nodes[number, RECORD]] = 1
-            slot = np.int64(nodes[number, REST])
+            slot = integer(nodes[number, REST])
             if slot and is_empty(state, slot):
                 nodes[number, REST] = 0
 
@@ -592,14 +594,14 @@ def mark_slots(
 def renumber_slots(slots: Array, new_records: Array, new_nodes: Array) -> None:
     """Slots of old numbers become slots of new ones."""
     for index in range(slots.size):
-        slot = np.int64(slots[index])
+        slot = integer(slots[index])
         if slot == 0:
             continue
         number = (slot >> 5) & _NUMBER
         if slot & NODE:
-            slots[index] = NODE | np.int64(new_nodes[number]) << 5 | (slot & _LANE)
+            slots[index] = NODE | integer(new_nodes[number]) << 5 | (slot & _LANE)
         else:
-            slots[index] = np.int64(new_records[number]) << 5 | (slot & _LANE)
+            slots[index] = integer(new_records[number]) << 5 | (slot & _LANE)
 
 
 @compiled
@@ -619,5 +621,5 @@ def last_is_weak(records: Array, nodes: Array, state: Array, slot: int) -> bool:
     if slot == 0 or is_empty(state, slot):
         return False
     number = (slot >> 5) & _NUMBER
-    record = np.int64(nodes[number, RECORD]) if slot & NODE else number
+    record = integer(nodes[number, RECORD]) if slot & NODE else number
     return not records[record, FLAGS] & STRONG

@@ -126,11 +126,13 @@ class Knowledge:
 
     def units(self, lanes: Lanes) -> Lanes:
         """Each lane's unit in the wave."""
-        return lanes // self.shape[core.LANES_PER_UNIT]
+        units: Lanes = lanes // self.shape[core.LANES_PER_UNIT]
+        return units
 
     def blocks(self, lanes: Lanes) -> Lanes:
         """Each lane's block in the wave."""
-        return lanes // self.shape[core.LANES_PER_BLOCK]
+        blocks: Lanes = lanes // self.shape[core.LANES_PER_BLOCK]
+        return blocks
 
     def tick(self, lanes: Lanes) -> None:
         """The lanes have published: what they do from now on is later."""

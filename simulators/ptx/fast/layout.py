@@ -1,0 +1,87 @@
+"""The layout of everything that compiled code sees: the columns of its tables and the numbers of its operations.
+
+numba takes module constants as they are, so these are plain integers.
+"""
+
+# Columns of the bytecode table, one line a step.
+OP = 0
+GUARD = 1  # predicate slot, -1 for none
+NEGATED = 2  # 1: executes where the guard is 0
+SOURCE, SOURCES = 3, 4  # first operand and number of operands
+RESULT, RESULTS = 5, 6
+TARGET = 7  # of a branch
+K0 = 8  # the operation's own constants
+CONSTANTS = 10
+COLUMNS = K0 + CONSTANTS
+
+# Columns of the operand table.
+SLOT = 0
+MASK = 1  # of the bits that count
+SIGN = 2  # of a result: its sign bit where a signed value goes to a wider register, else 0
+WIDE = 3  # of a result with SIGN: the register's bits
+OPERAND_COLUMNS = 4
+
+# How much of a register something wrote.
+DEFINED, PARTLY, NEVER = 0, 1, 2
+
+# Memories, the lines of the space table, and its columns.
+GLOBAL, SHARED, LOCAL, CONST, PARAM, GENERIC = 0, 1, 2, 3, 4, 5
+SPACES = 5
+DATA = 0  # address of the bytes
+WRITTEN = 1  # address of the definedness of the bytes, 0: all defined
+BASE = 2  # lowest legal address
+BYTES = 3  # of one owner's piece
+STARTS = 4  # address of each lane's int64 offset to its owner's piece, 0: one owner
+LIFE = 5  # address of a byte for each 8-byte word: 1 where a live mbarrier stands; 0 if the program has none
+SPACE_COLUMNS = 6
+
+# Columns of the allocation table, ascending by base: those of DATA, WRITTEN, BASE and BYTES (0 when freed).
+ALLOCATION_COLUMNS = 4
+
+# Counters that compiled code adds to.
+GLOBAL_READ, GLOBAL_WRITTEN, SHARED_READ, SHARED_WRITTEN, CHANGES, STEPS = 0, 1, 2, 3, 4, 5
+COUNTERS = 6
+
+# What a call and its caller tell each other.
+PC, STOP, MOST, MADE, LANES, LIVE, TOGETHER, OPEN = 0, 1, 2, 3, 4, 5, 6, 7
+FRAME = 8
+
+# Operations. 0 is none: the step is the reference engine's.
+COLD = 0
+NOTHING, BRANCH, LOAD, STORE, PACK, UNPACK, SHUFFLE, VOTE, BARRIER = 1, 2, 3, 4, 5, 6, 7, 8, 9
+
+# Integers and bits. All work on 64-bit values; the constants say what the type makes of them.
+MOVE, EXTEND, ADD, SUBTRACT, MULTIPLY, MULTIPLY_SIGNED, MULTIPLY_ADD, MULTIPLY_ADD_SIGNED = (
+    20,
+    21,
+    22,
+    23,
+    24,
+    25,
+    26,
+    27,
+)
+MULTIPLY_HIGH, AND, OR, XOR, NOT, SHIFT_LEFT, SHIFT_RIGHT, SHIFT_RIGHT_SIGNED = 28, 29, 30, 31, 32, 33, 34, 35
+MINIMUM, MAXIMUM, SELECT, NEGATE, ABSOLUTE, LOGIC3, DIVIDE, REMAINDER = 36, 37, 38, 39, 40, 41, 42, 43
+COUNT_ONES, COUNT_ZEROS, FIND, REVERSE, EXTRACT, EXTRACT_SIGNED, INSERT = 44, 45, 46, 47, 48, 49, 50
+FUNNEL_LEFT, FUNNEL_RIGHT, PERMUTE, DOT4, CLAMP = 51, 52, 53, 54, 55
+INTEGER_FIRST, INTEGER_LAST = 20, 79
+# Comparisons: of integers, f32 and f64.
+COMPARE, COMPARE_SINGLE, COMPARE_DOUBLE = 80, 81, 82
+COMPARE_FIRST, COMPARE_LAST = 80, 89
+# Floating point on f32 and f64.
+ADD_SINGLE, SUBTRACT_SINGLE, MULTIPLY_SINGLE, FUSED_SINGLE, DIVIDE_SINGLE, ROOT_SINGLE = 90, 91, 92, 93, 94, 95
+LESSER_SINGLE, GREATER_SINGLE, NEGATE_SINGLE, ABSOLUTE_SINGLE = 96, 97, 98, 99
+ADD_DOUBLE, SUBTRACT_DOUBLE, MULTIPLY_DOUBLE, FUSED_DOUBLE, DIVIDE_DOUBLE, ROOT_DOUBLE = 100, 101, 102, 103, 104, 105
+NEGATE_DOUBLE, ABSOLUTE_DOUBLE = 106, 107
+FLOAT_FIRST, FLOAT_LAST = 90, 119
+# Conversions.
+SINGLE_TO_HALF, SINGLE_TO_BFLOAT, HALF_TO_SINGLE, BFLOAT_TO_SINGLE = 120, 121, 122, 123
+PAIR_TO_HALVES, PAIR_TO_BFLOATS, PAIR_TO_BYTES, HALVES_TO_BYTES, BYTES_TO_HALVES = 124, 125, 126, 127, 128
+INTEGER_TO_SINGLE, INTEGER_TO_DOUBLE, SINGLE_TO_INTEGER, DOUBLE_TO_INTEGER = 129, 130, 131, 132
+SINGLE_TO_DOUBLE, DOUBLE_TO_SINGLE, SINGLE_TO_INTEGRAL = 133, 134, 135
+CONVERT_FIRST, CONVERT_LAST = 120, 149
+# Packed 16-bit floats.
+HALF_FIRST, HALF_LAST = 150, 169
+# Matrices: the numbers of the module `matrix`.
+MATRIX_FIRST, MATRIX_LAST = 200, 239

@@ -1,0 +1,136 @@
+"""One wave's state as the compiled loop sees it, and the call."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tileproof.simulators.ptx.fast import layout
+from tileproof.simulators.ptx.fast.lower import lower
+from tileproof.simulators.ptx.machine.memory import GlobalMemory, Lanes, Window
+from tileproof.simulators.ptx.machine.registers import Selection
+from tileproof.simulators.ptx.machine.wave import Wave
+from tileproof.simulators.ptx.program import Kind, Program, StateSpace
+
+_WINDOWS = (StateSpace.SHARED, StateSpace.LOCAL, StateSpace.CONST, StateSpace.PARAM)
+
+
+@cache
+def _loop() -> Any:
+    """The compiled loop, imported at first use: numba takes longer to load than a small kernel to run."""
+    from tileproof.simulators.ptx.fast.loop import run
+
+    return run
+
+
+class FastTurns:
+    """Runs hot steps of the turns of one launch's waves, one wave after the other.
+
+    Args:
+        program: the kernel.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._bytecode = lower(program)
+        self._hot = (self._bytecode.code[:, layout.OP] != layout.COLD).tolist()
+        self._has_objects = any(step.kind is Kind.MBARRIER for step in program.steps)
+        self._run = _loop()
+        self._frame = np.zeros(layout.FRAME, np.int64)
+        self._counters = np.zeros(layout.COUNTERS, np.int64)
+        self._spaces = np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64)
+        self._ordered = True
+        self._make_room(0)
+
+    def _make_room(self, lanes: int) -> None:
+        self._lanes = lanes
+        self._scratch = np.zeros(2 * lanes, np.uint64)
+        self._chosen = np.zeros((lanes // 2 + 1, 2), np.int64)
+        places = 1 << (2 * lanes).bit_length()
+        self._keys = np.zeros(places, np.uint64)
+        self._stamps = np.zeros(places + 1, np.int64)
+
+    def begin(self, wave: Wave) -> None:
+        """The next wave."""
+        if wave.geometry.lanes != self._lanes:
+            self._make_room(wave.geometry.lanes)
+        self._ordered = order_is_on(wave)
+        self._look(wave)
+
+    def _look(self, wave: Wave) -> None:
+        """Where the wave's memories are."""
+        for index, space in enumerate(_WINDOWS, start=1):
+            window = wave.spaces[space]
+            # The shared memory of a cluster of several blocks is the reference engine's: its line says 0 bytes.
+            self._spaces[index] = (*window.line(), 0) if isinstance(window, Window) else 0
+        if self._ordered:  # accesses whose order is checked are the reference engine's
+            self._spaces[layout.SHARED] = 0
+        if self._has_objects:
+            self._spaces[layout.SHARED, layout.LIFE] = wave.asynchronous.barriers.life.ctypes.data
+
+    def hot(self, pc: int) -> bool:
+        """Whether the loop knows the step."""
+        return self._hot[pc]
+
+    def run(self, wave: Wave, pc: int, stop: int, most: int, runs: Lanes, count: int) -> tuple[int, int]:
+        """Run the turn's lanes from `pc` until the loop hands a step back; the new pc and how many steps it made.
+
+        Args:
+            wave: the machine.
+            pc: the first step.
+            stop: the step before which to end.
+            most: steps at most.
+            runs: the lanes [runs, first and last + 1].
+            count: how many they are.
+        """
+        registers, frame, counters = wave.registers, self._frame, self._counters
+        memory = wave.spaces[StateSpace.GLOBAL]
+        assert isinstance(memory, GlobalMemory)
+        together, open_ = count == registers.present and not self._ordered, registers.brackets.live
+        if open_:
+            self._look(wave)
+        frame[: layout.OPEN + 1] = (pc, stop, most, 0, count, registers.present, together, open_)
+        pc = self._run(
+            self._bytecode.code,
+            self._bytecode.constants,
+            self._bytecode.operands,
+            registers.values,
+            registers.masks,
+            registers.known,
+            registers.never,
+            registers.brackets.flags,
+            runs,
+            self._chosen,
+            self._spaces,
+            memory.table(),
+            counters,
+            self._scratch,
+            self._keys,
+            self._stamps,
+            frame,
+        )
+        wave.changes += int(counters[layout.CHANGES])
+        counters[layout.CHANGES] = 0
+        return pc, int(frame[layout.MADE])
+
+    def finish(self, wave: Wave) -> None:
+        """Add what was counted to the launch's counters."""
+        counters, ours = wave.counters, self._counters
+        counters.global_bytes_read += int(ours[layout.GLOBAL_READ])
+        counters.global_bytes_written += int(ours[layout.GLOBAL_WRITTEN])
+        counters.shared_bytes_read += int(ours[layout.SHARED_READ])
+        counters.shared_bytes_written += int(ours[layout.SHARED_WRITTEN])
+        ours[:] = 0
+
+
+def order_is_on(wave: Wave) -> bool:
+    """Whether accesses are checked against earlier ones."""
+    return getattr(wave.order, "enabled", True)
+
+
+def runs_of(selection: Selection) -> Lanes:
+    """Ascending lanes as [runs, 2]: first and last + 1 of neighbours."""
+    if isinstance(selection, slice):
+        return np.array([[selection.start, selection.stop]])
+    breaks = np.flatnonzero(np.diff(selection) != 1) + 1
+    firsts, lasts = np.concatenate(([0], breaks)), np.concatenate((breaks, [selection.size])) - 1
+    return np.stack((selection[firsts], selection[lasts] + 1), axis=1)
