@@ -191,9 +191,13 @@ class Order:
         epochs: Lanes = self.knowledge.ticks[lanes >> WARP_SHIFT].astype(np.int64)
         return epochs
 
-    def know(self, lanes: Lanes, others: Lanes, epochs: Lanes) -> Mask:
-        """Whether each lane knows of each other lane's epoch, [lanes, others]; lanes of one block, order is on."""
-        rows = self.knowledge.views[0, lanes, core.ROW]
+    def know(self, lanes: Lanes, others: Lanes, epochs: Lanes, *, reads: bool = False) -> Mask:
+        """Whether each lane knows of each other lane's epoch, [lanes, others]; all of one unit, order is on.
+
+        With `reads` as far as reads go: arrivals on a peer's barrier whose scope does not reach it count too.
+        """
+        plane = self.knowledge.number[Plane.READS] if reads else 0
+        rows = self.knowledge.views[plane, lanes, core.ROW]
         components = others % self.knowledge.shape[core.LANES_PER_UNIT]
         known: Mask = self.knowledge.clocks.rows[rows][:, components] > epochs
         known |= lanes[:, np.newaxis] == others
