@@ -229,16 +229,14 @@ class Wave:
         self.status[lanes] = Status.EXITED
         self.registers.leave(lanes.size)
         self.order.exit(lanes)
-        if self.registers.present == 0:
-            self.acquaintance.gone[:] = True
+        if self.registers.present == 0 and self.peer_accesses is None:
             self.alive[:] = 0
             return
-        blocks = self.geometry.blocks_of(lanes)
-        running = self.status.reshape(-1, self.geometry.lanes_per_block)[blocks] != Status.EXITED
-        ended = ~running.any(axis=1)
-        self.acquaintance.gone[blocks] = ended
         if self.peer_accesses is not None:
-            self.peer_accesses.end(blocks[ended])
+            blocks = self.geometry.blocks_of(lanes)
+            running = self.status.reshape(-1, self.geometry.lanes_per_block)[blocks] != Status.EXITED
+            self.acquaintance.gone[blocks] = ~running.any(axis=1)
+            self.peer_accesses.end(blocks[self.acquaintance.gone[blocks]])
         warps = distinct(lanes >> WARP_SHIFT)
         self.alive[warps] = _warp_words(self.status.reshape(-1, WARP)[warps].reshape(-1) != Status.EXITED)
 
