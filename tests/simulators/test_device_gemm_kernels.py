@@ -1,4 +1,4 @@
-"""The GEMM kernels of the benchmarks: the oracle's bits, no findings, on both engines; and what breaks them is found."""
+"""The GEMM kernels of the benchmarks: the oracle's bits and no findings on both engines; what breaks them is found."""
 
 from dataclasses import dataclass
 from pathlib import Path
