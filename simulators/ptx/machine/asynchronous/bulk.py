@@ -69,7 +69,7 @@ def _barriers(wave: Wave, step: Step, form: BulkForm, lanes: Lanes) -> dict[int,
     """The word of each lane's mbarrier, where its address is legal."""
     if form.barrier is None:
         return {}
-    found = find_shared(wave, step, form.barrier, lanes, 8, 8, "signals an mbarrier in")
+    found = find_shared(wave, step, form.barrier, lanes, 8, 8, "finds its mbarrier in")
     words = found.offsets >> WORD_SHIFT
     return dict(zip(lanes[found.positions].tolist(), words.tolist(), strict=True))
 
