@@ -171,6 +171,7 @@ def issue(
         barriers.promised[word], barriers.promised_at[word] = phase + 1, pc
         barriers.issued[word] += nbytes
         signals.check_bytes(wave, step, np.array([lane]), np.array([word]))
+        signals.use(wave, step, pc, np.array([lane]), np.array([word]))
         _check_block(wave, step, lane, target.region, word)
         flight = BulkCopy(step, lane, source, target, nbytes, NONE, (word,), phase)
         readers = writers = (Engine.BARRIER, phase)
@@ -193,6 +194,8 @@ def issue(
             region.offsets,
             region.nbytes,
             None if word == NONE else np.full(count, barriers.component[word], np.int64),
+            generic=generic,
+            reduces=written and isinstance(target, Reduction),
         )
         (wave.count_written if written else wave.count_read)(region.space, region.nbytes * count)
     wave.asynchronous.in_flight.issue(wave, flight)
