@@ -17,6 +17,7 @@ from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.machine.warp import WARP
 from tileproof.simulators.ptx.machine.wave import LaunchMemory, Wave
 from tileproof.simulators.ptx.program import Program
+from tileproof.simulators.ptx.trace.recorder import Recorder
 
 # Lanes of one wave: numpy is fastest per lane between a few thousand and some ten thousand lanes.
 WAVE_LANES = 8192
@@ -75,6 +76,7 @@ def launch(
     engine: EngineName,
     order: bool = True,
     grid_id: int = 1,
+    recorder: Recorder | None = None,
 ) -> Report:
     """Run a kernel to its end.
 
@@ -94,7 +96,7 @@ def launch(
         LaunchOrder(global_memory, order),
     )
     findings, counters = Findings(), Counters()
-    machine = Engine(program, schedule, step_budget, engine, limits.arch)
+    machine = Engine(program, schedule, step_budget, engine, limits.arch, recorder)
     size = shape.blocks_per_cluster
     left = shape.grid[0] * shape.grid[1] * shape.grid[2] // size
     most = max(1, _most_blocks(program, shape, placement.total_bytes) // size)

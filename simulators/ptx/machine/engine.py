@@ -32,6 +32,7 @@ from tileproof.simulators.ptx.machine.spin import SpinWatch
 from tileproof.simulators.ptx.machine.warp import WARP_SHIFT, distinct
 from tileproof.simulators.ptx.machine.wave import Status, Wave
 from tileproof.simulators.ptx.program import NO_GUARD, NONE, Kind, Program, Step
+from tileproof.simulators.ptx.trace.recorder import Recorder
 
 # A program counter behind every stop: the group no longer runs as one.
 _DONE = int(np.iinfo(np.int64).max)
@@ -72,12 +73,22 @@ class Engine:
         step_budget: steps of one wave, whatever number of lanes makes them together.
         name: which engine.
         arch: whose matrix unit computes.
+        recorder: writes down what the waves do; with the reference engine only.
     """
 
-    def __init__(self, program: Program, schedule: Schedule, step_budget: int, name: EngineName, arch: str) -> None:
+    def __init__(
+        self,
+        program: Program,
+        schedule: Schedule,
+        step_budget: int,
+        name: EngineName,
+        arch: str,
+        recorder: Recorder | None = None,
+    ) -> None:
         self._steps = program.steps
         self._handlers = handlers(program)
         self._has_warpgroups = program.has_warpgroups
+        self._recorder = recorder
         self._schedule = schedule
         self._step_budget = step_budget
         self._fast = FastTurns(program, arch) if name is EngineName.FAST else None
@@ -92,11 +103,15 @@ class Engine:
             StepBudgetExceeded: the budget ran out.
             NotModelled: the kernel did something that the device does not model.
         """
+        if self._recorder is not None:
+            self._recorder.begin(wave)
         if self._fast is not None:
             self._fast.begin(wave)
         try:
             self._run(wave)
         finally:
+            if self._recorder is not None:
+                self._recorder.end(wave)
             if self._fast is not None:
                 self._fast.finish(wave)
 
@@ -154,6 +169,8 @@ class Engine:
         active = selection if step.guard == NO_GUARD else _guarded(wave, step, selection)
         if active is None:
             return pc + 1
+        if self._recorder is not None:
+            self._recorder.step(pc)
         if wave.registers.brackets.live:
             bracket.check_operands(wave, step, active)
         if self._has_warpgroups and pc in wave.products.watched:

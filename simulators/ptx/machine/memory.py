@@ -316,6 +316,11 @@ class Window(Backing):
         self._piece_bytes = nbytes
         self._starts: Lanes | None = None
 
+    @property
+    def base(self) -> int:
+        """Address of the first byte of every piece."""
+        return self._base
+
     def line(self) -> tuple[int, int, int, int, int]:
         """Addresses of both arrays, first legal address, bytes of a piece, address of the lanes' offsets or 0.
 
