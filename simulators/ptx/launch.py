@@ -73,6 +73,7 @@ def launch(
     limits: Limits,
     step_budget: int,
     engine: EngineName,
+    order: bool = True,
     grid_id: int = 1,
 ) -> Report:
     """Run a kernel to its end.
@@ -90,7 +91,7 @@ def launch(
         limits.multiprocessors,
         limits.warps,
         grid_id,
-        LaunchOrder(global_memory),
+        LaunchOrder(global_memory, order),
     )
     findings, counters = Findings(), Counters()
     machine = Engine(program, schedule, step_budget, engine)
