@@ -116,7 +116,7 @@ class Device:
             declared alignments make right is right at every multiple of 16 (`SHARED_BASES`).
         large_clusters: allow clusters of more than 8 blocks, which are not portable.
         engine: "fast", in machine code where it can, or "reference"; they give the same.
-        order: accesses are checked for races; without, a race has no finding.
+        order: check that conflicting accesses are ordered; without it a launch is faster and has no race findings.
 
     Raises:
         Refusal: unknown architecture, schedule or engine, or a base that shared memory cannot have.

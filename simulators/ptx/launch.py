@@ -94,7 +94,7 @@ def launch(
         LaunchOrder(global_memory, order),
     )
     findings, counters = Findings(), Counters()
-    machine = Engine(program, schedule, step_budget, engine)
+    machine = Engine(program, schedule, step_budget, engine, limits.arch)
     size = shape.blocks_per_cluster
     left = shape.grid[0] * shape.grid[1] * shape.grid[2] // size
     most = max(1, _most_blocks(program, shape, placement.total_bytes) // size)

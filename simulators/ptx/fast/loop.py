@@ -12,6 +12,7 @@ import numpy as np
 from tileproof.simulators.ptx.fast import matrix
 from tileproof.simulators.ptx.fast.compare import combine, compare
 from tileproof.simulators.ptx.fast.convert import convert
+from tileproof.simulators.ptx.fast.copy import copy, group
 from tileproof.simulators.ptx.fast.floating import floating
 from tileproof.simulators.ptx.fast.integer import integer
 from tileproof.simulators.ptx.fast.layout import (
@@ -21,6 +22,8 @@ from tileproof.simulators.ptx.fast.layout import (
     COLD,
     COMPARE_FIRST,
     COMPARE_LAST,
+    COPY,
+    COPY_GROUP,
     DEFINED,
     FLOAT_FIRST,
     FLOAT_LAST,
@@ -344,6 +347,12 @@ def _made(stamp: int) -> Any:
                 if store(
                     row, operands, registers, lanes, here, active, spaces, allocations, counters, spare, keys, stamps
                 ):
+                    break
+            elif op == COPY:
+                if copy(row, operands, registers, lanes, here, active, spaces, allocations, counters, spare):
+                    break
+            elif op == COPY_GROUP:
+                if group(row, here, lanes, spaces):
                     break
             elif op == PACK:
                 _pack(row, operands, registers, lanes, here, spare)

@@ -224,7 +224,7 @@ def _all_written(written: Any, nbytes: Any, found: Any, n: Any) -> Any:
 
 
 @part
-def _touches_object(life: Any, nbytes: Any, found: Any, n: Any) -> Any:
+def touches_object(life: Any, nbytes: Any, found: Any, n: Any) -> Any:
     """Whether a live mbarrier stands in the bytes."""
     offsets, states = longs_at(found, n), bytes_at(life, _ANY)
     for index in range((nbytes + 7) >> 3):
@@ -258,7 +258,7 @@ def _load_run(
         own = starts + start * 8 if starts != 0 else 0
         if not find(base + start * 8, n, own, np.uint64(row[_OFFSET]), np.uint64(row[_CUT]), low, least, limit, found):
             return False
-        if life != 0 and _touches_object(life, row[_NBYTES], found, n):
+        if life != 0 and touches_object(life, row[_NBYTES], found, n):
             return False
         if written != 0 and not _all_written(written, row[_NBYTES], found, n):
             return False
@@ -359,7 +359,7 @@ def _find_all(row: Any, base: Any, runs: Any, where: Any, found: Any) -> Any:
         target = found + place_ * 8
         if not find(base + first * 8, n, own, np.uint64(row[_OFFSET]), np.uint64(row[_CUT]), low, least, limit, target):
             return 0
-        if life != 0 and _touches_object(life, row[_NBYTES], target, n):
+        if life != 0 and touches_object(life, row[_NBYTES], target, n):
             return 0
         place_ += n
     return place_

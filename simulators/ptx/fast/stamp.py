@@ -6,6 +6,8 @@ The loop carries a number that stands for the text of all of them; numba keys it
 import hashlib
 from pathlib import Path
 
+from tileproof.oracle.units import fma_chain_array, unit_kernels
+
 _HERE = Path(__file__).parent
 
 
@@ -16,4 +18,10 @@ def _number(paths: list[Path]) -> int:
     return int.from_bytes(digest.digest()[:7], "little") | 1
 
 
-SOURCES = _number(list(_HERE.glob("*.py")))
+#: Compiled code of other rooms that the loop calls.
+_CALLED = [Path(module.__file__ or "") for module in (unit_kernels, fma_chain_array)]
+#: What the matrix instructions use of the room.
+_BASE = [_HERE / f"{name}.py" for name in ("layout", "parts", "pointers", "warpgroups")]
+
+SOURCES = _number([*_HERE.glob("*.py"), *_CALLED])
+MATRIX_SOURCES = _number([*_HERE.glob("matrix*.py"), *_BASE, *_CALLED])

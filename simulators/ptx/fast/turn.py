@@ -9,6 +9,7 @@ from tileproof.simulators.ptx.fast import layout
 from tileproof.simulators.ptx.fast.lower import lower
 from tileproof.simulators.ptx.machine.memory import GlobalMemory, Lanes, Window
 from tileproof.simulators.ptx.machine.registers import Selection
+from tileproof.simulators.ptx.machine.schedule import Friendly
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Kind, Program, StateSpace
 
@@ -28,10 +29,11 @@ class FastTurns:
 
     Args:
         program: the kernel.
+        arch: whose matrix unit computes.
     """
 
-    def __init__(self, program: Program) -> None:
-        self._bytecode = lower(program)
+    def __init__(self, program: Program, arch: str) -> None:
+        self._bytecode = lower(program, arch)
         self._hot = (self._bytecode.code[:, layout.OP] != layout.COLD).tolist()
         self._has_objects = any(step.kind is Kind.MBARRIER for step in program.steps)
         self._run = _loop()
@@ -66,6 +68,16 @@ class FastTurns:
             self._spaces[layout.SHARED] = 0
         if self._has_objects:
             self._spaces[layout.SHARED, layout.LIFE] = wave.asynchronous.barriers.life.ctypes.data
+
+        products, ready = wave.products, not self._ordered
+        tables = (products.registers.ctypes.data, products.registers.shape[1], products.warps.ctypes.data)
+        whole = wave.geometry.lanes_per_block % 128 == 0
+        self._spaces[layout.PRODUCTS, : 1 + len(tables)] = (ready and whole, *tables)
+        self._spaces[layout.COPIES] = 0
+        if ready and isinstance(wave.schedule, Friendly):
+            groups = wave.asynchronous.small
+            arrays = (groups.open, groups.used, groups.used_at, groups.complete)
+            self._spaces[layout.COPIES, : 1 + len(arrays)] = (1, *(array.ctypes.data for array in arrays))
 
     def hot(self, pc: int) -> bool:
         """Whether the loop knows the step."""

@@ -193,6 +193,8 @@ def issue(
             region.offsets,
             region.nbytes,
             None if word == NONE else np.full(count, barriers.component[word], np.int64),
+            generic=generic,
+            reduces=written and isinstance(target, Reduction),
         )
         (wave.count_written if written else wave.count_read)(region.space, region.nbytes * count)
     wave.asynchronous.in_flight.issue(wave, flight)
