@@ -42,9 +42,12 @@ def wait(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
 
 
 def arrive(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
-    """Lanes come to a barrier and go on."""
+    """Lanes come to a barrier and go on: what they did up to now is published, what they do next is not."""
     wave.changes += 1
-    _come(wave, step, pc, wave.ids(selection), _numbers(wave, step, selection), _warps(wave, step, selection))
+    lanes, numbers = wave.ids(selection), _numbers(wave, step, selection)
+    for number in np.unique(numbers).tolist():
+        wave.order.block_arrive(lanes[numbers == number], number)
+    _come(wave, step, pc, lanes, numbers, _warps(wave, step, selection))
 
 
 def release_after_exit(wave: Wave, blocks: Lanes) -> None:
@@ -168,7 +171,7 @@ def _complete(wave: Wave, number: int, lanes: Lanes) -> None:
     steps = [wave.program.steps[pc] for pc in places]
     if all(step.mode is not None for step in steps):
         reduce(wave, steps, groups)
-    wave.order.block_barrier(waiting, np.setdiff1d(lanes, waiting))
+    wave.order.block_barrier(waiting, number, lanes)
     wave.acquaintance.tell_blocks(waiting)
     wave.changes += 1
     wave.status[waiting] = Status.RUNNING

@@ -10,12 +10,17 @@ from tileproof.simulators.ptx.machine.asynchronous import signals, small_copy
 from tileproof.simulators.ptx.machine.asynchronous.barriers import COUNT_LIMIT, WORD_SHIFT, Life, pending_of
 from tileproof.simulators.ptx.machine.asynchronous.places import find_shared
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
+from tileproof.simulators.ptx.machine.order.kinds import AccessKind
 from tileproof.simulators.ptx.machine.registers import EVERY_BIT, Selection, as_selection
 from tileproof.simulators.ptx.machine.schedule import PATIENCE_POLLS
 from tileproof.simulators.ptx.machine.wave import Wave
-from tileproof.simulators.ptx.program import NONE, Step
+from tileproof.simulators.ptx.program import NONE, Scope, StateSpace, Step
 
 _BYTES = 8
+# init and inval are weak writes of the object, what lies between are strong accesses.
+_CREATES = AccessKind(writes=True)
+_USES = AccessKind(writes=True, strong=True, scope=Scope.GPU, atomic=True, element_bytes=_BYTES)
+_LOOKS = AccessKind(writes=False, strong=True, scope=Scope.GPU, element_bytes=_BYTES)
 
 
 def mbarrier(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
@@ -28,6 +33,7 @@ def mbarrier(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
 def _init(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> None:
     lanes, words = _objects(wave, step, form, lanes)
     counts = _count(wave, step, form.count, lanes, "the count")
+    _touch(wave, step, pc, lanes, words, _CREATES)
     barriers = wave.asynchronous.barriers
     for turn in signals.turns(wave, words):
         here = words[turn]
@@ -44,6 +50,7 @@ def _init(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> 
 
 def _invalidate(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> None:
     lanes, words = _live_objects(wave, step, form, lanes)
+    _touch(wave, step, pc, lanes, words, _CREATES)
     barriers = wave.asynchronous.barriers
     for turn in signals.turns(wave, words):
         good = signals.usable(wave, step, lanes[turn], words[turn])
@@ -57,6 +64,7 @@ def _invalidate(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lane
 def _arrive(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> None:
     everyone = lanes
     lanes, words = _live_objects(wave, step, form, lanes)
+    _touch(wave, step, pc, lanes, words, _USES)
     counts = _count(wave, step, form.count, lanes, "the count")
     if form.bytes != NONE:
         signals.expect(wave, step, lanes, words, _count(wave, step, form.bytes, lanes, "the bytes", least=0))
@@ -87,6 +95,7 @@ def _drop(wave: Wave, step: Step, lanes: Lanes, words: Lanes, counts: Lanes) -> 
 
 def _expect(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> None:
     lanes, words = _live_objects(wave, step, form, lanes)
+    _touch(wave, step, pc, lanes, words, _USES)
     sign = 1 if form.action is MbarrierAction.EXPECT else -1
     nbytes = sign * _count(wave, step, form.bytes, lanes, "the bytes", least=0)
     signals.expect(wave, step, lanes, words, nbytes)
@@ -96,6 +105,7 @@ def _expect(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -
 def _wait(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> None:
     everyone = lanes
     lanes, words = _live_objects(wave, step, form, lanes)
+    _touch(wave, step, pc, lanes, words, _LOOKS)
     barriers, waits = wave.asynchronous.barriers, wave.asynchronous.waits
     operand = wave.registers.read(form.phase, lanes)
     _check_phase(wave, step, form, lanes)
@@ -161,6 +171,11 @@ def _copies_arrive(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: L
     barriers.promised[words] = barriers.phase[words] + 1
     barriers.promised_at[words] = pc
     small_copy.signal(wave, step, pc, lanes, words)
+
+
+def _touch(wave: Wave, step: Step, pc: int, lanes: Lanes, words: Lanes, kind: AccessKind) -> None:
+    """An operation on objects is an access to them: the init must be ordered before it."""
+    wave.order.access(kind, step, pc, lanes, StateSpace.SHARED, wave.shared, words << WORD_SHIFT, _BYTES)
 
 
 def _objects(wave: Wave, step: Step, form: MbarrierForm, lanes: Lanes) -> tuple[Lanes, Lanes]:

@@ -61,6 +61,8 @@ class Order:
         self.enabled = launch.enabled
         self._left = np.bincount(np.arange(geometry.lanes)[geometry.live()] // geometry.lanes_per_block)
         self._window_bytes = window_bytes
+        self._window: Backing | None = None
+        self._alone = not clustered
 
     def access(
         self,
@@ -89,6 +91,8 @@ class Order:
         """
         if not self.enabled or not lanes.size:
             return
+        if space is not StateSpace.GLOBAL:
+            self._window = backing
         places = self._places_in(space)
         if kind.strong and places:
             self.checks.forget_ended(places, space, backing, offsets)
@@ -162,20 +166,19 @@ class Order:
             views = self.knowledge.views
             views[plane, lanes, column] = np.maximum(views[plane, lanes, column], bounds)
 
-    def block_barrier(self, lanes: Lanes, publish_only: Lanes | None = None) -> None:
-        """Completed block barriers: `lanes` publish and learn, `publish_only` (`bar.arrive`) publish.
+    def block_arrive(self, lanes: Lanes, number: int) -> None:
+        """`bar.arrive` at barrier `number` of the lanes' blocks: they publish what they have done so far."""
+        if self.enabled and lanes.size:
+            self.objects.block_arrive(lanes, self.knowledge.views, number)
+            self.knowledge.tick(lanes)
 
-        Lanes of several blocks may come together: each block's barrier is one. Two barriers of one block are two calls.
-        """
-        if not self.enabled or not lanes.size:
+    def block_barrier(self, lanes: Lanes, number: int = 0, everybody: Lanes | None = None) -> None:
+        """Completed block barriers of a number: `lanes`, of several blocks perhaps, waited, others only arrived."""
+        if not self.enabled:
             return
-        blocks, groups = np.unique(self.knowledge.blocks(lanes), return_inverse=True)
-        if publish_only is None or not publish_only.size:
-            self.knowledge.meet(lanes, groups)
-            return
-        others = self.knowledge.blocks(publish_only)
-        listening = np.isin(others, blocks)
-        self.knowledge.meet(lanes, groups, publish_only[listening], np.searchsorted(blocks, others[listening]))
+        if lanes.size:
+            self.knowledge.meet(lanes, np.unique(self.knowledge.blocks(lanes), return_inverse=True)[1])
+        self.objects.block_complete(lanes, lanes if everybody is None else everybody, number)
 
     def warp_barrier(self, lanes: Lanes) -> None:
         """`bar.warp.sync`: the given lanes of each warp are the members of one."""
@@ -281,7 +284,18 @@ class Order:
             )
 
     def exit(self, lanes: Lanes) -> None:
-        """The lanes end. A block whose last lane ends gives up its shared memory, as if it wrote all of it."""
+        """The lanes end. A block whose last lane ends gives up its shared memory, as if it wrote all of it.
+
+        Accesses of peers after the end are found where their addresses are looked up.
+        """
+        if not self.enabled or self._alone:
+            return
+        blocks = self.knowledge.blocks(lanes)
+        np.subtract.at(self._left, blocks, 1)
+        for block in np.unique(blocks).tolist():
+            known = self.objects.end(block, lanes[blocks == block], self._left[block] == 0)
+            if known is not None and self._window is not None:
+                self.checks.end(block, known, self._window, self._window_bytes)
 
     def object_init(self, lane: int, barrier_key: int) -> int:
         """`mbarrier.init` at this byte of the wave's shared window: the component of the new object, phases from 0."""
@@ -309,7 +323,7 @@ class Order:
         """Successful waits, one a lane: each learns the completed phase; a phase of -1 (none was complete) nothing."""
         if self.enabled and lanes.size:
             keys, of = (np.broadcast_to(np.asarray(each, np.int64), lanes.shape) for each in (barrier_keys, phases))
-            self.objects.acquire(lanes, keys, of, [self.knowledge.views] if acquire else [self.patterns.awaited()])
+            self.objects.acquire(lanes, keys, of, self.knowledge.views if acquire else self.patterns.awaited(), scope)
 
     def cp_async_arrive(self, lanes: Lanes, barrier_keys: Lanes | int, bounds: Lanes | int) -> None:
         """A `cp.async.mbarrier.arrive` takes effect: each lane's cp.async groups below its bound go to the barrier.
