@@ -168,7 +168,9 @@ As measured on an H200 (3,000 copies, every byte alike; docs/evidence):
 ## What is checked
 
 Bounds, alignment and lifetime of every access; bits that nothing wrote, carried through arithmetic, memory and
-shuffles until they decide an address, a branch or an output; threads that a collective waits for in vain; deadlock; and the order of all accesses to shared and global memory.
+shuffles until they decide an address, a branch or an output; threads that a collective waits
+for in vain; deadlock; values that approximate functions leave open, carried until they decide an address, a branch or
+an output; and the order of all accesses to shared and global memory.
 
 **Order.** Two accesses to a byte of which one writes race unless one is ordered after the other, or both are strong,
 of one size, and the scope of each includes the other. What orders: block, warp and cluster barriers, mbarrier arrivals

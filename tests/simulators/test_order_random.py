@@ -151,8 +151,9 @@ class Machine:
             mine = sorted(self.draw.sample([block * LANES_PER_BLOCK + local for local in LOCAL], 3))
         only = [mine.pop()] if self.draw.random() < 0.3 else []
         self.trace.append(f"barrier {mine} {only}")
-        self.order.block_arrive(np.array(only, np.int64), 3)
-        self.order.block_barrier(np.array(mine), 3, np.array([*mine, *only]))
+        key = np.array([16 * block + 3])
+        self.order.block_arrive(np.array(only, np.int64), np.repeat(key, len(only)))
+        self.order.block_barrier(np.array(mine), key)
         self.model.meet([self.threads[lane] for lane in mine], [self.threads[lane] for lane in only])
 
     def warp_barrier(self) -> None:

@@ -7,20 +7,19 @@ import numpy as np
 from tileproof.simulators.ptx.async_form import MbarrierAction, MbarrierForm
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.asynchronous import signals, small_copy
-from tileproof.simulators.ptx.machine.asynchronous.barriers import COUNT_LIMIT, WORD_SHIFT, Life, pending_of
+from tileproof.simulators.ptx.machine.asynchronous.barriers import (
+    COUNT_LIMIT,
+    OBJECT_BYTES,
+    WORD_SHIFT,
+    Life,
+    pending_of,
+)
 from tileproof.simulators.ptx.machine.asynchronous.places import find_shared
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
-from tileproof.simulators.ptx.machine.order.kinds import AccessKind
 from tileproof.simulators.ptx.machine.registers import EVERY_BIT, Selection, as_selection
 from tileproof.simulators.ptx.machine.schedule import PATIENCE_POLLS
 from tileproof.simulators.ptx.machine.wave import Wave
-from tileproof.simulators.ptx.program import NONE, Scope, StateSpace, Step
-
-_BYTES = 8
-# init and inval are weak writes of the object, what lies between are strong accesses.
-_CREATES = AccessKind(writes=True)
-_USES = AccessKind(writes=True, strong=True, scope=Scope.GPU, atomic=True, element_bytes=_BYTES)
-_LOOKS = AccessKind(writes=False, strong=True, scope=Scope.GPU, element_bytes=_BYTES)
+from tileproof.simulators.ptx.program import NONE, Step
 
 
 def mbarrier(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
@@ -33,7 +32,6 @@ def mbarrier(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
 def _init(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> None:
     lanes, words = _objects(wave, step, form, lanes)
     counts = _count(wave, step, form.count, lanes, "the count")
-    _touch(wave, step, pc, lanes, words, _CREATES)
     barriers = wave.asynchronous.barriers
     for turn in signals.turns(wave, words):
         here = words[turn]
@@ -45,13 +43,16 @@ def _init(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> 
         barriers.init(here, counts[turn])
         for lane, word in zip(lanes[turn].tolist(), here.tolist(), strict=True):
             barriers.component[word] = wave.order.object_init(lane, word << WORD_SHIFT)
+    signals.use(wave, step, pc, lanes, words, writes=True)
     wave.changes += 1
 
 
 def _invalidate(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> None:
     lanes, words = _live_objects(wave, step, form, lanes)
-    _touch(wave, step, pc, lanes, words, _CREATES)
     barriers = wave.asynchronous.barriers
+    # Its order after the last uses is not checked: between the two the standard library's pipeline has only a match of
+    # the warp's lanes, which orders no memory.
+    signals.use(wave, step, pc, lanes, words)
     for turn in signals.turns(wave, words):
         good = signals.usable(wave, step, lanes[turn], words[turn])
         here = words[turn][good]
@@ -64,7 +65,7 @@ def _invalidate(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lane
 def _arrive(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> None:
     everyone = lanes
     lanes, words = _live_objects(wave, step, form, lanes)
-    _touch(wave, step, pc, lanes, words, _USES)
+    signals.use(wave, step, pc, lanes, words)
     counts = _count(wave, step, form.count, lanes, "the count")
     if form.bytes != NONE:
         signals.expect(wave, step, lanes, words, _count(wave, step, form.bytes, lanes, "the bytes", least=0))
@@ -95,7 +96,7 @@ def _drop(wave: Wave, step: Step, lanes: Lanes, words: Lanes, counts: Lanes) -> 
 
 def _expect(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> None:
     lanes, words = _live_objects(wave, step, form, lanes)
-    _touch(wave, step, pc, lanes, words, _USES)
+    signals.use(wave, step, pc, lanes, words)
     sign = 1 if form.action is MbarrierAction.EXPECT else -1
     nbytes = sign * _count(wave, step, form.bytes, lanes, "the bytes", least=0)
     signals.expect(wave, step, lanes, words, nbytes)
@@ -105,7 +106,6 @@ def _expect(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -
 def _wait(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> None:
     everyone = lanes
     lanes, words = _live_objects(wave, step, form, lanes)
-    _touch(wave, step, pc, lanes, words, _LOOKS)
     barriers, waits = wave.asynchronous.barriers, wave.asynchronous.waits
     operand = wave.registers.read(form.phase, lanes)
     _check_phase(wave, step, form, lanes)
@@ -122,6 +122,7 @@ def _wait(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> 
     if done.any():
         seen = words[done]
         barriers.observed[seen] = current[done]
+        signals.use(wave, step, pc, lanes[done], seen)
         wave.order.acquire_phase(lanes[done], seen << WORD_SHIFT, phase[done], form.orders, form.scope)
     if not done.all():
         # Nothing that these lanes do makes the wait come true: if all of them wait, others go on at once.
@@ -161,6 +162,7 @@ def _copies_arrive(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: L
     """`cp.async.mbarrier.arrive`: the arrival comes when the lane's earlier copies have landed."""
     lanes, words = _live_objects(wave, step, form, lanes)
     barriers = wave.asynchronous.barriers
+    signals.use(wave, step, pc, lanes, words)
     signals.unseen(wave, step, lanes, words)
     if not form.no_increment:
         np.add.at(barriers.pending, words, 1)
@@ -173,15 +175,10 @@ def _copies_arrive(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: L
     small_copy.signal(wave, step, pc, lanes, words)
 
 
-def _touch(wave: Wave, step: Step, pc: int, lanes: Lanes, words: Lanes, kind: AccessKind) -> None:
-    """An operation on objects is an access to them: the init must be ordered before it."""
-    wave.order.access(kind, step, pc, lanes, StateSpace.SHARED, wave.shared, words << WORD_SHIFT, _BYTES)
-
-
 def _objects(wave: Wave, step: Step, form: MbarrierForm, lanes: Lanes) -> tuple[Lanes, Lanes]:
     """The lanes whose address is legal, and the words that they name."""
     assert form.object is not None
-    found = find_shared(wave, step, form.object, lanes, _BYTES, _BYTES, "finds its mbarrier in")
+    found = find_shared(wave, step, form.object, lanes, OBJECT_BYTES, OBJECT_BYTES, "finds its mbarrier in")
     whole = found.positions.size == lanes.size
     return lanes if whole else lanes[found.positions], found.offsets >> WORD_SHIFT
 

@@ -25,6 +25,8 @@ from tileproof.simulators.ptx.program import Scope
 # Completed phases that can still be waited for: a parity tells the last two apart.
 _KEPT_PHASES = 4
 _MORE_COMPONENTS = 16
+# Named barriers of a block: number n of block b has the key 16 b + n.
+BLOCK_BARRIERS = 16
 
 
 @dataclass
@@ -66,7 +68,7 @@ class Objects:
         self._key_bytes = key_bytes
         self._objects: dict[int, Object] = {}
         self._clusters: dict[tuple[int, int], Object] = {}
-        self._named: dict[tuple[int, int], Object] = {}
+        self._blocks: dict[int, Snapshot] = {}
         self._ends: dict[int, Object] = {}
         self._spare: dict[int, list[int]] = {}
         self._clocks.holders.append(self._hold)
@@ -76,12 +78,13 @@ class Objects:
         self._clocks.holders.remove(self._hold)
 
     def _hold(self, held: Held) -> None:
-        for object_ in chain(
-            self._objects.values(), self._clusters.values(), self._named.values(), self._ends.values()
-        ):
+        for object_ in chain(self._objects.values(), self._clusters.values(), self._ends.values()):
             for snapshot in object_.snapshots():
                 held.rows.append(snapshot[:, 0])
                 held.maps.append(snapshot[:, 1])
+        for snapshot in self._blocks.values():
+            held.rows.append(snapshot[:, 0])
+            held.maps.append(snapshot[:, 1])
 
     def init(self, key: int) -> int:
         """A new object at this byte; its component."""
@@ -176,30 +179,27 @@ class Objects:
                 if far is not None:
                     self._knowledge.learn(views, here, far, self._crossing(scope))
 
-    def block_arrive(self, lanes: Lanes, views: Views, number: int) -> None:
-        """Lanes publish to barrier `number` of their blocks, and do not wait."""
-        blocks = self._knowledge.blocks(lanes)
-        for block in np.unique(blocks).tolist():
-            object_ = self._named.setdefault((block, number), Object(-1, block))
-            object_.pending = self._published(object_.pending, lanes[blocks == block], views, None)
-
-    def block_complete(self, lanes: Lanes, everybody: Lanes, number: int) -> None:
-        """Barriers of this number are complete: the lanes that waited learn what was published to their block's."""
-        if not self._named:
-            return
-        blocks = self._knowledge.blocks(lanes)
-        for block in np.unique(self._knowledge.blocks(everybody)).tolist():
-            object_ = self._named.pop((block, number), None)
-            if object_ is not None and object_.pending is not None:
-                pending = object_.pending
-                with self._clocks.holding(pending[:, 0].tolist(), pending[:, 1].tolist()):
-                    self._knowledge.learn(self._knowledge.views, lanes[blocks == block], pending)
-
     def end(self, block: int, lanes: Lanes, last: bool) -> Snapshot | None:
         """Lanes of a block end; with the last one, what they knew together."""
         object_ = self._ends.setdefault(block, Object(-1, block))
         object_.pending = self._published(object_.pending, lanes, self._knowledge.views, None)
         return object_.pending if last else None
+
+    def block_arrive(self, lanes: Lanes, keys: Lanes) -> None:
+        """Lanes publish to barriers of their blocks, whose round they do not wait for."""
+        for key in np.unique(keys).tolist():
+            if key not in self._blocks:
+                self._blocks[key] = self._knowledge.snapshot()
+            self._knowledge.publish(self._knowledge.views, lanes[keys == key], self._blocks[key])
+
+    def block_complete(self, lanes: Lanes, blocks: Lanes, keys: Lanes) -> None:
+        """Rounds of barriers are complete: the lanes, of these blocks, learn what was published to them."""
+        for key in keys.tolist():
+            snapshot = self._blocks.pop(key, None)
+            here = lanes[blocks == key // BLOCK_BARRIERS]
+            if snapshot is not None and here.size:
+                with self._clocks.holding(snapshot[:, 0].tolist(), snapshot[:, 1].tolist()):
+                    self._knowledge.learn(self._knowledge.views, here, snapshot)
 
     def cluster_arrive(self, lanes: Lanes, views: Views | None) -> None:
         """Lanes publish to their clusters' barriers."""
