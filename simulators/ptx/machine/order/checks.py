@@ -286,8 +286,8 @@ class Checks:
             positions = np.unique(group[:, 0])
             position, record, source = (int(number) for number in group[0])
             earlier = self._program.steps[int(pc)]
-            wrote = bool(records[record, core.FLAGS] & core.WRITES)
-            if same is not None and wrote and same[positions].all():
+            stored = records[record, core.FLAGS] & (core.WRITES | core.ATOMIC) == core.WRITES
+            if same is not None and stored and same[positions].all():
                 message = f"{step.opcode} races with a write of the same value at {earlier.where.place}"
                 self._reporter.note(message, step.where, positions.size)
                 continue
