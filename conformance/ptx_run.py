@@ -178,6 +178,7 @@ def _counters(counters: Counters) -> str:
         f"{counters.thread_instructions:,} thread instructions; "
         f"global memory {counters.global_bytes_read:,} bytes read, {counters.global_bytes_written:,} written; "
         f"shared memory {counters.shared_bytes_read:,} read, {counters.shared_bytes_written:,} written"
+        + (f"; {counters.global_bytes_undecided:,} bytes undecided" if counters.global_bytes_undecided else "")
     )
 
 

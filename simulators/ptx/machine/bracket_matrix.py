@@ -10,7 +10,7 @@ from tileproof.simulators.ptx.machine.bracket_interval import Interval, common, 
 from tileproof.simulators.ptx.machine.memory import Bits, Bytes, Lanes, Piece
 from tileproof.simulators.ptx.machine.registers import EVERY_BIT, Selection
 from tileproof.simulators.ptx.machine.wave import Wave
-from tileproof.simulators.ptx.program import Kind, StateSpace, Step
+from tileproof.simulators.ptx.program import Kind, Step
 
 _HALF = 8
 #: Half of some rows: positions of the rows, which half, what it holds.
@@ -86,7 +86,7 @@ def _elements(interval: Interval, transfer: FragmentMap, width: int) -> Interval
 
 def products_open(wave: Wave, step: Step, selection: Selection) -> bool:
     """Whether an operand of a matrix product is open; of `wgmma` also if anything in shared memory is."""
-    if step.kind is Kind.WGMMA and getattr(wave.spaces[StateSpace.SHARED], "brackets", None) is not None:
+    if step.kind is Kind.WGMMA and wave.shared.brackets is not None:
         return True
     slots = (slot for slot in dict.fromkeys(step.sources) if slot >= 0)
     return wave.registers.brackets.live and any(open_lanes(wave, slot, selection) is not None for slot in slots)

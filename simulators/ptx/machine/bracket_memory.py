@@ -31,6 +31,11 @@ class HeldBytes:
     high: Bytes
     grain: Bytes
 
+    @property
+    def open_bytes(self) -> int:
+        """Bytes of elements that are more than one value."""
+        return int(np.count_nonzero(self.grain))
+
     def spread(self, nbytes: int, index: Lanes) -> "HeldBytes":
         """The same bytes at some places among others, which are values."""
         low, high, grain = (np.zeros(nbytes, np.uint8) for _ in range(3))

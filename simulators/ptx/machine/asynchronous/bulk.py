@@ -259,7 +259,11 @@ class BulkCopy:
         return self.payload
 
     def _check_output(self, wave: Wave, payload: Payload) -> None:
-        if payload.written is not None and self.target.region.space is StateSpace.GLOBAL:
+        if self.target.region.space is not StateSpace.GLOBAL:
+            return
+        if payload.held is not None:
+            wave.counters.global_bytes_undecided += payload.held.open_bytes
+        if payload.written is not None:
             message = f"{self.step.opcode} puts a value that nothing wrote into global memory"
             wave.report(FindingKind.UNINITIALISED, message, self.step.where, self.issuers())
 
