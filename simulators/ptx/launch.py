@@ -12,6 +12,7 @@ from tileproof.simulators.ptx.limits import Limits
 from tileproof.simulators.ptx.machine.engine import Engine, EngineName
 from tileproof.simulators.ptx.machine.geometry import Geometry, blocks_of_clusters
 from tileproof.simulators.ptx.machine.memory import GlobalMemory, Window
+from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
 from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.machine.warp import WARP
 from tileproof.simulators.ptx.machine.wave import LaunchMemory, Wave
@@ -89,6 +90,7 @@ def launch(
         limits.multiprocessors,
         limits.warps,
         grid_id,
+        LaunchOrder(global_memory),
     )
     findings, counters = Findings(), Counters()
     machine = Engine(program, schedule, step_budget, engine)

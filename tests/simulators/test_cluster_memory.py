@@ -191,8 +191,8 @@ WRONG = {
 def test_wrong_uses_of_peers_are_found(name: str, schedule: str, seed: int) -> None:
     body, kind, said = WRONG[name]
     findings, _ = launch(body, schedule, seed)
-    assert [f.kind for f in findings] == [kind]
-    assert said in findings[0].message
+    assert {f.kind for f in findings} == {kind}
+    assert any(said in f.message for f in findings)
 
 
 @on_right_schedules

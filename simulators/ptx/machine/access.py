@@ -15,8 +15,8 @@ from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import StateSpace, Step
 
 #: Whose accesses are ordered: local memory is private, the others are read only.
+ORDERED_SPACES = frozenset({StateSpace.GLOBAL, StateSpace.SHARED, StateSpace.CLUSTER})
 _WORD_BYTES = 8
-ORDERED_SPACES = frozenset({StateSpace.GLOBAL, StateSpace.SHARED})
 
 
 def load(wave: Wave, step: Step, pc: int, selection: Selection) -> None:

@@ -58,6 +58,8 @@ def release(wave: Wave, clusters: Lanes) -> None:
     here = (status == Status.EXITED) | (arrived > state.completed[clusters, np.newaxis])
     complete = here.all(axis=1) & (arrived > state.completed[clusters, np.newaxis]).any(axis=1)
     state.completed[clusters[complete]] += 1
+    blocks = np.arange(0, per_cluster, wave.geometry.lanes_per_block)
+    wave.order.cluster_complete((clusters[complete][:, np.newaxis] * per_cluster + blocks).reshape(-1))
     waiting = (status == Status.AT_CLUSTER) & (arrived <= state.completed[clusters, np.newaxis])
     lanes = (clusters[:, np.newaxis] * per_cluster + np.arange(per_cluster))[waiting]
     lanes = lanes[_whole_warps(wave, lanes)]

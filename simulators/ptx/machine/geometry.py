@@ -95,7 +95,11 @@ class Geometry:
     def thread(self, lane: int) -> Thread:
         """Block and thread index of a lane."""
         block, local = divmod(lane, self.lanes_per_block)
-        return Thread(_unravel(int(self.resident[block]), self.grid), _unravel(local, self.block))
+        return self.thread_of(int(self.resident[block]), local)
+
+    def thread_of(self, block: int, local: int) -> Thread:
+        """Block and thread index of a linear block of the grid, resident or not, and a linear thread of it."""
+        return Thread(_unravel(block, self.grid), _unravel(local, self.block))
 
     def special(self, name: str) -> Bits:
         """A special register's value in every lane (PTX ISA, "Special Registers")."""

@@ -21,6 +21,8 @@ from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.bracket_interval import Interval
 from tileproof.simulators.ptx.machine.bracket_memory import BracketBytes, HeldBytes
+from tileproof.simulators.ptx.machine.order.shadow import Shadow
+from tileproof.simulators.ptx.machine.order.touched import Touched
 
 Bits = NDArray[np.uint64]
 Lanes = NDArray[np.int64]
@@ -88,6 +90,7 @@ class Backing:
         self.nbytes = nbytes
         self.data: Bytes = np.zeros(padded, np.uint8)
         self.written: Bytes | None = None if defined else np.zeros(padded, np.uint8)
+        self.shadow: Shadow | None = None  # who touched it, for the order core
         # Bytes that an approximate function left open; None while there are none.
         self.brackets: BracketBytes | None = None
         self.moves = Moves()
@@ -175,7 +178,7 @@ class Allocation(Backing):
         """Drop the bytes; the addresses stay known as freed."""
         self.freed = True
         self.data = np.zeros(0, np.uint8)
-        self.written = None
+        self.written = self.shadow = None
         self.brackets = None
         self.moves.count += 1
 
@@ -196,6 +199,7 @@ class GlobalMemory:
         self._next = GLOBAL_BASE
         self._bases: list[int] = []
         self._allocations: list[Allocation] = []
+        self.touched = Touched()
         self._moves = Moves()
         self._table: Lanes = np.zeros((0, 4), np.int64)
         self._table_moves = 0

@@ -18,15 +18,13 @@ from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.layout import RANK_SHIFT
 from tileproof.simulators.ptx.machine.matrix_transfer import load_chunks
 from tileproof.simulators.ptx.machine.memory import Bits, Bytes, Lanes
-from tileproof.simulators.ptx.machine.order.kinds import AccessKind, Engine
+from tileproof.simulators.ptx.machine.order.kinds import Engine
 from tileproof.simulators.ptx.machine.registers import Selection
-from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
-from tileproof.simulators.ptx.machine.warpgroup import LANES, WARPS
+from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
+from tileproof.simulators.ptx.machine.warpgroup import LANES
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.matrix_form import SharedMatrix
 from tileproof.simulators.ptx.program import StateSpace, Step
-
-_READS = AccessKind(writes=False, by_warp=True)
 
 
 def read_shared(
@@ -51,9 +49,6 @@ def read_shared(
         if undefined is not None:
             masks = np.zeros_like(chunks) if masks is None else masks
             masks[piece.positions] = undefined
-        warps = (owners[piece.positions][:, np.newaxis] + WARP * np.arange(WARPS)).reshape(-1)
-        offsets = np.repeat(piece.offsets, WARPS)
-        wave.order.access(_READS, step, pc, warps, StateSpace.SHARED, piece.backing, offsets, ROW_BYTES)
         issuers = owners[piece.positions]
         ticks = wave.products.committed[issuers >> WARP_SHIFT]
         wave.order.async_access(

@@ -22,6 +22,7 @@ from tileproof.simulators.ptx.machine.cluster_memory import Acquaintance, Cluste
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.loops import Loops
 from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
+from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
 from tileproof.simulators.ptx.machine.order.order import Order
 from tileproof.simulators.ptx.machine.product_registers import ProductRegisters
 from tileproof.simulators.ptx.machine.registers import RegisterFile, Registers, Selection
@@ -61,6 +62,7 @@ class LaunchMemory:
         multiprocessors: of the GPU.
         warps: that one of them holds.
         grid_id: of the launch.
+        order: of all its waves.
         registers: arrays for the registers of one wave after the other.
     """
 
@@ -72,6 +74,7 @@ class LaunchMemory:
     multiprocessors: int
     warps: int
     grid_id: int
+    order: LaunchOrder
     registers: RegisterFile = field(default_factory=RegisterFile)
 
 
@@ -138,7 +141,7 @@ class Wave:
             StateSpace.PARAM: memory.parameters,
             StateSpace.CONST: memory.constants,
         }
-        self.order = Order(program, self._reporter, shared.stride * blocks)
+        self.order = Order(program, self._reporter, memory.order, shared.stride)
         self.shared = shared
         self._shared_base, self._lanes, self._blocks = memory.shared.base, lanes, blocks
 

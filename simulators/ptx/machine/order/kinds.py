@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
+from tileproof.simulators.ptx.machine.order import compiled_order as core
 from tileproof.simulators.ptx.program import Access, Kind, Scope, Step
 
 
@@ -17,6 +18,7 @@ class AccessKind:
         atomic: an atomic or reduction.
         by_warp: every access is one of all lanes of the warp, as a row of `ldmatrix` is.
         non_coherent: it may read what was there before the launch (`ld.global.nc`).
+        element_bytes: of a strong access; those of a vector are strong one by one.
     """
 
     writes: bool
@@ -25,12 +27,28 @@ class AccessKind:
     atomic: bool = False
     by_warp: bool = False
     non_coherent: bool = False
+    element_bytes: int = 1
 
     @classmethod
     def of(cls, step: Step, access: Access) -> "AccessKind":
         """The kind of a LOAD, STORE or ATOMIC."""
-        writes = step.kind is not Kind.LOAD
-        return cls(writes, access.strong, access.scope, step.kind is Kind.ATOMIC, non_coherent=access.non_coherent)
+        return cls(
+            step.kind is not Kind.LOAD,
+            access.strong,
+            access.scope,
+            step.kind is Kind.ATOMIC,
+            non_coherent=access.non_coherent,
+            element_bytes=access.size,
+        )
+
+    @property
+    def flags(self) -> int:
+        """As in `compiled_order`."""
+        flags = core.WRITES * self.writes | core.ATOMIC * self.atomic | core.NON_COHERENT * self.non_coherent
+        if self.strong:
+            flags |= core.STRONG | self.scope << core.SCOPE_SHIFT
+            flags |= (self.element_bytes.bit_length() - 1) << core.SIZE_SHIFT
+        return flags
 
 
 class Engine(IntEnum):
@@ -46,3 +64,8 @@ class Engine(IntEnum):
     BULK_WRITE = 2
     WGMMA = 3
     BARRIER = 4
+
+    @property
+    def flags(self) -> int:
+        """As in `compiled_order`."""
+        return (self + 1) << core.ENGINE_SHIFT | (core.SINGLE if self >= Engine.WGMMA else 0)

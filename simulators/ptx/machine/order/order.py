@@ -5,24 +5,62 @@ All methods take ascending lane vectors of the wave. Lanes of one atomic come in
 
 from collections.abc import Callable, Collection
 
+import numpy as np
+
 from tileproof.simulators.ptx.machine.memory import Backing, Lanes, Mask
-from tileproof.simulators.ptx.machine.order.before import Before
+from tileproof.simulators.ptx.machine.order import compiled_order as core
+from tileproof.simulators.ptx.machine.order.checks import Checks
 from tileproof.simulators.ptx.machine.order.kinds import AccessKind, Engine
+from tileproof.simulators.ptx.machine.order.knowledge import Knowledge, Plane, Views
+from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
+from tileproof.simulators.ptx.machine.order.objects import Objects
+from tileproof.simulators.ptx.machine.order.patterns import Patterns, Places
 from tileproof.simulators.ptx.machine.reporter import Reporter
-from tileproof.simulators.ptx.program import Program, Scope, StateSpace, Step
+from tileproof.simulators.ptx.program import FenceKind, Program, Scope, StateSpace, Step
 
 
 class Order:
     """Clocks of the resident threads and engines, and who touched which memory.
 
+    Attributes:
+        enabled: accesses are checked.
+        synchronises: the program has fences, releases or acquires: strong accesses may publish and learn.
+        knowledge: of the lanes.
+        checks: of accesses.
+
     Args:
         program: the kernel.
         reporter: who is resident, and where findings go.
-        window_bytes: bytes of shared memory of all resident blocks, padded as in the window.
+        launch: what outlives the wave.
+        window_bytes: bytes of shared memory of one block, padded as in the window.
     """
 
-    def __init__(self, program: Program, reporter: Reporter, window_bytes: int) -> None:
-        self._before = Before(program, reporter, window_bytes)
+    def __init__(self, program: Program, reporter: Reporter, launch: LaunchOrder, window_bytes: int) -> None:
+        geometry = reporter.geometry
+        first_unit = launch.units
+        clocks = launch.begin_wave(geometry)
+        shape = np.zeros(core.SHAPES, np.int64)
+        shape[core.LANES_PER_UNIT], shape[core.UNIT_BASE] = geometry.lanes_per_cluster, first_unit
+        shape[core.LANES_PER_BLOCK] = geometry.lanes_per_block
+        shape[core.WARPS_PER_UNIT] = geometry.lanes_per_cluster // 32
+        clustered = geometry.blocks_per_cluster > 1
+        self.synchronises = any(_orders_by_memory(step) for step in program.steps)
+        proxies = any(step.fence is not None and step.fence.kind is FenceKind.ASYNC_PROXY for step in program.steps)
+        planes = [Plane.ALL]
+        planes += [Plane.READS] if clustered else []
+        planes += [Plane.ANY_SCOPE] if clustered or self.synchronises else []
+        planes += [Plane.ASYNC_SHARED, Plane.ASYNC_GLOBAL] if proxies else []
+        sequential = any(step.fence is not None and step.fence.sequential for step in program.steps)
+        planes += [Plane.FENCED, Plane.SEEN] if sequential else []
+        self.knowledge = Knowledge(clocks, planes, shape, np.zeros(geometry.lanes, np.int64))
+        self.patterns = Patterns(self.knowledge, first_unit, geometry.blocks_per_cluster)
+        self.objects = Objects(self.knowledge, max(window_bytes, 1))
+        self.checks = Checks(program, reporter, launch, self.knowledge)
+        self._places = {True: launch.places, False: Places()}
+        clocks.holders.append(self._places[False].hold)
+        self.enabled = launch.enabled
+        self._left = np.bincount(np.arange(geometry.lanes)[geometry.live()] // geometry.lanes_per_block)
+        self._window_bytes = window_bytes
 
     def access(
         self,
@@ -49,7 +87,12 @@ class Order:
             nbytes: bytes of each lane; offsets are multiples of it.
             unchanged: for a store, whether memory already holds what each lane stores: such a race is a note.
         """
-        self._before.access(kind, step, pc, lanes, space, offsets, nbytes, unchanged)
+        if not self.enabled or not lanes.size:
+            return
+        places = self._places_in(space)
+        if kind.strong and places:
+            self.checks.forget_ended(places, space, backing, offsets)
+        self.checks.access(kind, step, pc, lanes, space, backing, offsets, nbytes, unchanged)
 
     def async_access(
         self,
@@ -64,6 +107,9 @@ class Order:
         offsets: Lanes,
         nbytes: int,
         barriers: Lanes | None = None,
+        *,
+        generic: bool = False,
+        reduces: bool = False,
     ) -> None:
         """Lanes issue accesses that an engine performs later: checked now, against what each issuer knows.
 
@@ -83,37 +129,96 @@ class Order:
             offsets: first byte of each access in them.
             nbytes: bytes of each access.
             barriers: of BARRIER, for each access the component that `object_init` gave.
+            generic: it goes through the generic proxy, as `cp.async` does by itself.
+            reduces: it updates elements atomically: it does not race with others of its kind.
         """
+        if not self.enabled or not lanes.size:
+            return
+        knowledge = self.knowledge
+        flags = engine.flags | core.WRITES * writes
+        if not generic and engine is not Engine.CP_ASYNC:
+            flags |= core.ASYNC_PROXY
+        if reduces:
+            flags |= core.REDUCES | core.STRONG | Scope.GPU << core.SCOPE_SHIFT
+        if engine is Engine.BARRIER:
+            assert barriers is not None
+            components = barriers.astype(np.int64)
+        elif engine is Engine.WGMMA:
+            local = lanes % knowledge.shape[core.LANES_PER_UNIT]
+            per_block = int(knowledge.shape[core.LANES_PER_BLOCK])
+            groups = local // per_block * -(-per_block // 128) + local % per_block // 128
+            components = knowledge.first_component(engine) + groups
+        else:
+            first = knowledge.first_component(engine)
+            components = first + (lanes % knowledge.shape[core.LANES_PER_UNIT] & ~31)
+        at = np.broadcast_to(np.asarray(ticks, np.int64), lanes.shape)
+        self.checks.issue(step, pc, flags, lanes, space, backing, offsets, nbytes, components, np.ascontiguousarray(at))
 
     def learn(self, engine: Engine, lanes: Lanes, bounds: Lanes) -> None:
         """Waits for groups: each lane is now ordered after its own engine's groups below its bound."""
+        self.knowledge.first_component(engine)
+        column = core.OWN_ENGINES + engine
+        for plane in self.knowledge.own_planes:
+            views = self.knowledge.views
+            views[plane, lanes, column] = np.maximum(views[plane, lanes, column], bounds)
 
     def block_barrier(self, lanes: Lanes, publish_only: Lanes | None = None) -> None:
         """Completed block barriers: `lanes` publish and learn, `publish_only` (`bar.arrive`) publish.
 
         Lanes of several blocks may come together: each block's barrier is one. Two barriers of one block are two calls.
         """
-        self._before.block_barrier(lanes)
+        if not self.enabled or not lanes.size:
+            return
+        blocks, groups = np.unique(self.knowledge.blocks(lanes), return_inverse=True)
+        if publish_only is None or not publish_only.size:
+            self.knowledge.meet(lanes, groups)
+            return
+        others = self.knowledge.blocks(publish_only)
+        listening = np.isin(others, blocks)
+        self.knowledge.meet(lanes, groups, publish_only[listening], np.searchsorted(blocks, others[listening]))
 
     def warp_barrier(self, lanes: Lanes) -> None:
         """`bar.warp.sync`: the given lanes of each warp are the members of one."""
-        self._before.warp_barrier(lanes)
+        if self.enabled and lanes.size:
+            self.knowledge.meet(lanes, np.unique(lanes >> 5, return_inverse=True)[1])
 
     def cluster_arrive(self, lanes: Lanes, relaxed: bool) -> None:
         """`barrier.cluster.arrive`: the lanes publish to the barrier's present phase."""
+        if self.enabled and lanes.size:
+            self.objects.cluster_arrive(lanes, self._published(Scope.CLUSTER, not relaxed))
+            self.knowledge.tick(lanes)
 
     def cluster_complete(self, lanes: Lanes) -> None:
-        """The present phase of the barriers of these lanes' clusters is complete: what was published can be learned."""
+        """The present phase of a cluster barrier is complete, for the blocks of these lanes: it can be learned."""
+        if self.enabled and lanes.size:
+            self.objects.cluster_complete(lanes)
 
     def cluster_wait(self, lanes: Lanes, relaxed: bool = False) -> None:
         """`barrier.cluster.wait`: the lanes learn what the last completed phase's arrivals published."""
+        if self.enabled and lanes.size:
+            self.objects.cluster_wait(lanes)
 
     def fence(self, lanes: Lanes, acquire: bool, release: bool, scope: Scope, sc: bool = False) -> None:
-        """`fence` and `membar`."""
-        self._before.fence(lanes)
+        """`fence` and `membar`. That one `.sc` fence ran before another orders nothing: it is one schedule's order."""
+        if self.enabled:
+            self.patterns.fence(lanes, acquire, release, scope, sc)
+
+    def init_fence(self, lanes: Lanes) -> None:
+        """`fence.mbarrier_init`: the lanes' own accesses up to now are published by relaxed cluster arrivals too."""
+        if self.enabled:
+            self.patterns.keep_own(lanes)
 
     def proxy_fence(self, lanes: Lanes, spaces: Collection[StateSpace]) -> None:
         """`fence.proxy.async`: what the lanes know, the async proxy may rely on, in GLOBAL, SHARED or both."""
+        if not self.enabled:
+            return
+        knowledge = self.knowledge
+        present = knowledge.views[knowledge.number[Plane.ALL], lanes].copy()
+        present[:, core.TICK] = knowledge.ticks[lanes >> 5] + 1
+        for space, plane in ((StateSpace.SHARED, Plane.ASYNC_SHARED), (StateSpace.GLOBAL, Plane.ASYNC_GLOBAL)):
+            if space in spaces:
+                knowledge.views[knowledge.number[plane], lanes] = present
+        knowledge.tick(lanes)
 
     def strong_store(
         self,
@@ -126,8 +231,8 @@ class Order:
         release: bool,
     ) -> None:
         """Strong stores, in the order of their turns: what readers of the place may acquire."""
-        if release:
-            self._before.release(lanes)
+        if self.enabled and self.synchronises:
+            self.patterns.store(self._places_in(space), lanes, id(backing), offsets, nbytes, scope, release)
 
     def strong_load(
         self,
@@ -140,8 +245,8 @@ class Order:
         acquire: bool,
     ) -> None:
         """Strong loads."""
-        if acquire:
-            self._before.acquire(lanes)
+        if self.enabled and self.synchronises:
+            self.patterns.load(self._places_in(space), lanes, id(backing), offsets, nbytes, scope, acquire)
 
     def strong_update(
         self,
@@ -170,34 +275,61 @@ class Order:
             reads: `atom`; a `red` never acquires.
             writes: where not all do: a compare-and-swap that fails only reads.
         """
-        if release:
-            self._before.release(lanes)
-        if acquire:
-            self._before.acquire(lanes)
+        if self.enabled and self.synchronises:
+            self.patterns.update(
+                self._places_in(space), lanes, id(backing), offsets, nbytes, scope, acquire, release, reads, writes
+            )
 
     def exit(self, lanes: Lanes) -> None:
         """The lanes end. A block whose last lane ends gives up its shared memory, as if it wrote all of it."""
 
     def object_init(self, lane: int, barrier_key: int) -> int:
         """`mbarrier.init` at this byte of the wave's shared window: the component of the new object, phases from 0."""
-        return 0
+        return self.objects.init(barrier_key)
 
     def object_invalidate(self, lane: int, barrier_key: int) -> None:
         """`mbarrier.inval`."""
+        self.objects.invalidate(barrier_key)
 
     def arrive(self, lanes: Lanes, barrier_keys: Lanes | int, release: bool, scope: Scope) -> None:
         """Arrivals on mbarriers, one a lane: what the lanes did goes to the barriers' pending phases."""
+        if self.enabled and lanes.size:
+            keys = np.broadcast_to(np.asarray(barrier_keys, np.int64), lanes.shape)
+            self.objects.arrive(lanes, keys, self._published(scope, release), scope)
+            self.knowledge.tick(lanes)
 
     def complete_phase(self, barrier_key: int, phase: int) -> None:
         """A barrier's phase (counted from 0 at its init) is complete: what was published to it can be acquired."""
+        if self.enabled:
+            self.objects.complete(barrier_key, phase)
 
     def acquire_phase(
         self, lanes: Lanes, barrier_keys: Lanes | int, phases: Lanes | int, acquire: bool, scope: Scope
     ) -> None:
         """Successful waits, one a lane: each learns the completed phase; a phase of -1 (none was complete) nothing."""
+        if self.enabled and lanes.size:
+            keys, of = (np.broadcast_to(np.asarray(each, np.int64), lanes.shape) for each in (barrier_keys, phases))
+            self.objects.acquire(lanes, keys, of, [self.knowledge.views] if acquire else [self.patterns.awaited()])
 
     def cp_async_arrive(self, lanes: Lanes, barrier_keys: Lanes | int, bounds: Lanes | int) -> None:
         """A `cp.async.mbarrier.arrive` takes effect: each lane's cp.async groups below its bound go to the barrier.
 
         `bounds` counts the lane's groups at the instruction, the open one included.
         """
+        if self.enabled and lanes.size:
+            keys, below = (np.broadcast_to(np.asarray(each, np.int64), lanes.shape) for each in (barrier_keys, bounds))
+            self.objects.copies_land(lanes, keys, below)
+
+    def _places_in(self, space: StateSpace) -> Places:
+        return self._places[space is StateSpace.GLOBAL]
+
+    def _published(self, scope: Scope, release: bool) -> Views | None:
+        """What an arrival publishes: all that is known, or what was fenced; None for nothing."""
+        if release:
+            return self.knowledge.views
+        return self.patterns.fenced[min(scope, Scope.GPU)] if self.patterns.fenced else None
+
+
+def _orders_by_memory(step: Step) -> bool:
+    fences = step.fence is not None and step.fence.kind in (FenceKind.THREADS, FenceKind.MBARRIER_INIT)
+    return fences or (step.access is not None and (step.access.acquires or step.access.releases))

@@ -1,0 +1,253 @@
+"""Every access against earlier ones, in the shadow of the memory that it touches."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileproof.simulators.ptx.machine.memory import Backing, Lanes, Mask
+from tileproof.simulators.ptx.machine.order import compiled_order as core
+from tileproof.simulators.ptx.machine.order.explanation import Conflict, Explanation
+from tileproof.simulators.ptx.machine.order.kinds import AccessKind
+from tileproof.simulators.ptx.machine.order.knowledge import Knowledge, Plane
+from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
+from tileproof.simulators.ptx.machine.order.patterns import Places
+from tileproof.simulators.ptx.machine.order.shadow import Shadow
+from tileproof.simulators.ptx.machine.order.touched import Touched
+from tileproof.simulators.ptx.machine.reporter import Reporter
+from tileproof.simulators.ptx.program import Program, StateSpace, Step
+
+_THREADS: Lanes = np.zeros(0, np.int64)
+_ALL_LANES = 0xFFFF_FFFF
+_NO_LIMIT = 1 << 40
+_FIRST_FOUND = 64
+
+
+class Memory:
+    """Records of one kind of memory, as one wave uses them.
+
+    Attributes:
+        touched: the tables.
+        last: int32 [warps, steps], see `compiled_order`.
+        longest: sets of accesses may grow to this.
+        planes: int64 [2, 4]: for accesses by the generic and by the async proxy, see `find_conflicts`.
+    """
+
+    def __init__(self, touched: Touched, warps: int, steps: int, longest: int, planes: Lanes) -> None:
+        self.touched = touched
+        self.last = np.zeros((warps, steps), np.int32)
+        self.longest = longest
+        self.planes = planes
+        self._collections = touched.collections
+
+    def make_room(self, accesses: int, granules: int) -> None:
+        """Room in the tables for so many more accesses."""
+        self.touched.make_room(accesses, granules)
+        if self._collections != self.touched.collections:
+            self._collections = self.touched.collections
+            self.last[:] = 0
+
+
+class Checks:
+    """Checks and records the accesses of one wave.
+
+    Args:
+        program: the kernel.
+        reporter: where findings go.
+        launch: what outlives the wave.
+        knowledge: of the wave.
+    """
+
+    def __init__(self, program: Program, reporter: Reporter, launch: LaunchOrder, knowledge: Knowledge) -> None:
+        self._program = program
+        self._reporter = reporter
+        self._knowledge = knowledge
+        self._explanation = Explanation(program, reporter, launch, knowledge)
+        warps, steps = knowledge.ticks.size, len(program.steps)
+        self.shared = Memory(launch.shared_memory, warps, steps, _NO_LIMIT, _planes(knowledge, Plane.ASYNC_SHARED))
+        self.global_memory = Memory(
+            launch.global_memory, warps, steps, core.LONGEST_CHAIN, _planes(knowledge, Plane.ASYNC_GLOBAL)
+        )
+        self._found: Lanes = np.zeros((_FIRST_FOUND, 3), np.int64)
+        self._flags: dict[AccessKind, int] = {}
+
+    def memory(self, space: StateSpace) -> Memory:
+        """The records of a space."""
+        return self.global_memory if space is StateSpace.GLOBAL else self.shared
+
+    def shadow(self, memory: Memory, backing: Backing, nbytes: int) -> Shadow:
+        """The shadow of a backing array, with granules of at most `nbytes`."""
+        if backing.shadow is None:
+            backing.shadow = memory.touched.shadow(backing.nbytes)
+        if nbytes & ((1 << backing.shadow.shift) - 1):
+            backing.shadow.refine(nbytes)
+        return backing.shadow
+
+    def access(
+        self,
+        kind: AccessKind,
+        step: Step,
+        pc: int,
+        lanes: Lanes,
+        space: StateSpace,
+        backing: Backing,
+        offsets: Lanes,
+        nbytes: int,
+        unchanged: Callable[[], Mask] | None,
+    ) -> None:
+        """See `Order.access`."""
+        flags = self._flags.get(kind)
+        if flags is None:
+            flags = self._flags[kind] = kind.flags
+        shadow = self.shadow(self.memory(space), backing, nbytes)
+        asked = 32 if kind.by_warp else 1
+        count = self._find(self.memory(space), shadow, lanes, offsets, nbytes, flags, asked)
+        if count:
+            self._report(step, lanes, space, flags, count, asked, unchanged)
+        mask = _ALL_LANES if kind.by_warp else 1
+        self._record(self.memory(space), shadow, pc, lanes, offsets, nbytes, flags, mask, _THREADS, _THREADS)
+
+    def issue(
+        self,
+        step: Step,
+        pc: int,
+        flags: int,
+        lanes: Lanes,
+        space: StateSpace,
+        backing: Backing,
+        offsets: Lanes,
+        nbytes: int,
+        components: Lanes,
+        at: Lanes,
+    ) -> None:
+        """See `Order.async_access`: `components` and ticks `at` say who performs each access."""
+        memory = self.memory(space)
+        shadow = self.shadow(memory, backing, int(np.bitwise_or.reduce(offsets, initial=nbytes)))
+        engine = (flags >> core.ENGINE_SHIFT) & core.ENGINE_MASK
+        asked = 128 if flags & core.SINGLE and engine == 4 else 1
+        count = self._find(memory, shadow, lanes, offsets, nbytes, flags, asked)
+        if count:
+            self._report(step, lanes, space, flags, count, asked, None)
+        self._record(memory, shadow, pc, lanes, offsets, nbytes, flags, 1, components, at)
+
+    def _find(
+        self, memory: Memory, shadow: Shadow, lanes: Lanes, offsets: Lanes, nbytes: int, flags: int, asked: int
+    ) -> int:
+        knowledge, touched = self._knowledge, memory.touched
+        clocks = knowledge.clocks
+        planes = memory.planes[1 if flags & core.ASYNC_PROXY else 0]
+        views = knowledge.views if planes.min() >= 0 else knowledge.with_nothing()
+        while True:
+            count = core.find_conflicts(
+                clocks.rows,
+                views,
+                clocks.spans,
+                clocks.maps,
+                knowledge.shape,
+                planes,
+                touched.records,
+                touched.nodes,
+                touched.state,
+                shadow.writes,
+                shadow.reads,
+                shadow.shift,
+                lanes,
+                offsets,
+                nbytes,
+                flags,
+                asked,
+                self._found,
+            )
+            if count <= len(self._found):
+                return count
+            self._found = np.zeros((2 * count, 3), np.int64)
+
+    def _record(
+        self,
+        memory: Memory,
+        shadow: Shadow,
+        pc: int,
+        lanes: Lanes,
+        offsets: Lanes,
+        nbytes: int,
+        flags: int,
+        mask: int,
+        components: Lanes,
+        at: Lanes,
+    ) -> None:
+        knowledge, touched = self._knowledge, memory.touched
+        clocks = knowledge.clocks
+        while not core.record_accesses(
+            clocks.rows,
+            knowledge.views,
+            clocks.spans,
+            clocks.maps,
+            knowledge.shape,
+            touched.records,
+            touched.nodes,
+            touched.state,
+            memory.last,
+            shadow.writes,
+            shadow.reads,
+            shadow.shift,
+            lanes,
+            offsets,
+            nbytes,
+            flags,
+            pc,
+            mask,
+            knowledge.ticks,
+            components,
+            at,
+            memory.longest,
+        ):
+            memory.make_room(lanes.size, lanes.size * (nbytes >> shadow.shift))
+
+    def forget_ended(self, places: Places, space: StateSpace, backing: Backing, offsets: Lanes) -> None:
+        """Release sequences that a weak store has ended since."""
+        touched, shadow = self.memory(space).touched, backing.shadow
+        if shadow is None:
+            return
+        for offset in np.unique(offsets).tolist():
+            place = places.find(id(backing), offset)
+            if place is not None:
+                slot = int(shadow.writes[offset >> shadow.shift])
+                if core.last_is_weak(touched.records, touched.nodes, touched.state, slot):
+                    place.restart()
+
+    def _report(
+        self,
+        step: Step,
+        lanes: Lanes,
+        space: StateSpace,
+        flags: int,
+        count: int,
+        asked: int,
+        unchanged: Callable[[], Mask] | None,
+    ) -> None:
+        """One finding, or note, for each earlier instruction."""
+        found, records = self._found[:count], self.memory(space).touched.records
+        places = records[found[:, 1], core.PC]
+        same = None if unchanged is None else unchanged()
+        for pc in np.unique(places):
+            group = found[places == pc]
+            positions = np.unique(group[:, 0])
+            position, record, source = (int(number) for number in group[0])
+            earlier = self._program.steps[int(pc)]
+            wrote = bool(records[record, core.FLAGS] & core.WRITES)
+            if same is not None and wrote and same[positions].all():
+                message = f"{step.opcode} races with a write of the same value at {earlier.where.place}"
+                self._reporter.note(message, step.where, positions.size)
+                continue
+            first = int(lanes[position]) if asked != 32 else int(lanes[position]) & ~31
+            who = self._explanation.unaware(Conflict(step, flags, first, space, records, record, source), asked)
+            conflict = Conflict(step, flags, who, space, records, record, source)
+            kind, message, detail, other = self._explanation.explain(conflict)
+            self._reporter.report_race(kind, message, step.where, lanes[positions], detail, earlier.where, other)
+
+
+def _planes(knowledge: Knowledge, asynchronous: Plane) -> NDArray[np.int64]:
+    """For the generic and the async proxy: planes for earlier generic writes, generic reads, async writes and reads."""
+    number = knowledge.number
+    own, reads, proxy = number[Plane.ALL], number[Plane.READS], number[asynchronous]
+    return np.array([[own, reads, own, reads], [proxy, proxy, own, reads]], np.int64)

@@ -1,0 +1,209 @@
+"""What every lane of a wave knows: views of clocks, in several planes.
+
+A view is a row of the lane's unit, a map of rows of other units, and bounds of the lane's own: of its own accesses, and
+of the groups of its own engines. Planes hold the same kind of knowledge of different strength; all edges move all of
+them, except where a plane's line says otherwise:
+
+    ALL           what a lane is ordered after
+    READS         and, of reads only, through arrivals on a peer's barrier whose scope does not reach the peer
+    ANY_SCOPE     and through edges whose scope does not reach: tells a wrong scope from no synchronisation
+    ASYNC_SHARED  what its async proxy may rely on in shared memory: set by proxy fences; lost between units
+    ASYNC_GLOBAL  the same in global memory; lost between blocks
+    FENCED        what fence.sc of GPU scope, by whomever, stood behind
+    SEEN          what strong reads, by whomever, saw of FENCED: a fence.sc of GPU scope makes it known
+
+The last two are for fences that stand across a barrier from the strong access: `__threadfence(); __syncthreads()`, then
+one thread's atomic. Two fence.sc are ordered one way or the other, and the other way would contradict what was read
+(PTX ISA, "Fence-SC" and "Coherence" axioms); but only if something was read, so the order in which two fences happened
+to run is no edge.
+
+READS exists where blocks form clusters, ANY_SCOPE where the program has fences, releases or acquires, the ASYNC ones
+where it has proxy fences, the last two where it has fence.sc.
+"""
+
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileproof.simulators.ptx.machine.memory import Lanes
+from tileproof.simulators.ptx.machine.order import compiled_order as core
+from tileproof.simulators.ptx.machine.order.clocks import Clocks, Held
+from tileproof.simulators.ptx.machine.order.kinds import Engine
+from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
+
+Views = NDArray[np.int32]
+#: int64 [planes, 2]: a row of the unit, and a map of others, in each plane.
+Snapshot = Lanes
+
+
+class Plane(IntEnum):
+    """See the head of the file."""
+
+    ALL = 0
+    READS = 1
+    ANY_SCOPE = 2
+    ASYNC_SHARED = 3
+    ASYNC_GLOBAL = 4
+    FENCED = 5
+    SEEN = 6
+
+
+#: Planes in which a lane knows its own accesses only as far as it said so.
+GIVEN_PLANES = (Plane.ASYNC_SHARED, Plane.ASYNC_GLOBAL, Plane.FENCED, Plane.SEEN)
+
+
+class Knowledge:
+    """Views of the lanes of one wave.
+
+    Attributes:
+        clocks: of the launch.
+        planes: those that the program needs.
+        number: a plane's index into the views; of one that is missing, the index of ALL, and -1 for the GIVEN_PLANES.
+        views: int32 [planes, lanes, columns].
+        ticks: int32 [warps], the clocks of the warps: grow when one of its lanes publishes.
+        shape: see `compiled_order`.
+        engines: likewise.
+
+    Args:
+        clocks: of the launch.
+        planes: ALL and others, ascending.
+        shape: of the wave.
+        first_rows: int64 [lanes], the row that each lane starts with.
+    """
+
+    def __init__(self, clocks: Clocks, planes: Iterable[Plane], shape: Lanes, first_rows: Lanes) -> None:
+        self.clocks = clocks
+        self.planes = tuple(planes)
+        self.number = {plane: -1 if plane in GIVEN_PLANES else 0 for plane in Plane}
+        self.number |= {plane: index for index, plane in enumerate(self.planes)}
+        self.shape = shape
+        lanes = first_rows.size
+        self.views = self.nothing(first_rows)
+        for plane in self.own_planes:
+            self.views[plane, :, core.TICK] = core.EVER
+        self.ticks = np.ones(lanes >> WARP_SHIFT, np.int32)
+        self.engines = np.full(4, -1, np.int64)
+        self._nothing: Views | None = None
+        clocks.holders.append(self._hold)
+
+    @property
+    def own_planes(self) -> list[int]:
+        """Indices of the planes in which lanes know their own accesses by themselves."""
+        return [index for index, plane in enumerate(self.planes) if plane not in GIVEN_PLANES]
+
+    def nothing(self, first_rows: Lanes | int = 0) -> Views:
+        """Views of lanes that know a row at most."""
+        lanes = self.views.shape[1] if isinstance(first_rows, int) else first_rows.size
+        views = np.zeros((len(self.planes), lanes, core.VIEW_COLUMNS), np.int32)
+        views[:, :, core.ROW] = first_rows
+        return views
+
+    def with_nothing(self) -> Views:
+        """The views, and behind them a plane in which nobody knows anything: for -1 among the numbers of planes."""
+        if self._nothing is None:
+            self._nothing = np.concatenate([self.views, self.nothing()[:1]])
+        self._nothing[:-1] = self.views
+        return self._nothing
+
+    def close(self) -> None:
+        """The wave has ended."""
+        self.clocks.holders.remove(self._hold)
+
+    def _hold(self, held: Held) -> None:
+        hold_views(held, self.views)
+
+    def first_component(self, engine: Engine) -> int:
+        """The first component of the engines of this kind, made when they are first used."""
+        if self.engines[engine] < 0:
+            count = self.shape[core.LANES_PER_UNIT]
+            if engine is Engine.WGMMA:
+                blocks = count // self.shape[core.LANES_PER_BLOCK]
+                count = blocks * -(-self.shape[core.LANES_PER_BLOCK] // 128)
+            self.engines[engine] = self.clocks.add_components(int(count))
+        return int(self.engines[engine])
+
+    def units(self, lanes: Lanes) -> Lanes:
+        """Each lane's unit in the wave."""
+        units: Lanes = lanes // self.shape[core.LANES_PER_UNIT]
+        return units
+
+    def blocks(self, lanes: Lanes) -> Lanes:
+        """Each lane's block in the wave."""
+        blocks: Lanes = lanes // self.shape[core.LANES_PER_BLOCK]
+        return blocks
+
+    def tick(self, lanes: Lanes) -> None:
+        """The lanes have published: what they do from now on is later."""
+        self.ticks[np.unique(lanes >> WARP_SHIFT)] += 1
+
+    def snapshot(self) -> Snapshot:
+        """Knowledge of nothing, to publish into; the caller holds it."""
+        snapshot = np.zeros((len(self.planes), 2), np.int64)
+        snapshot[:, 0] = self.clocks.new_rows(len(self.planes))
+        return snapshot
+
+    def publish(self, views: Views, lanes: Lanes, into: Snapshot, planes: Iterable[int] | None = None) -> None:
+        """Join what lanes know, by these views, into a snapshot of their unit that nobody else sees yet."""
+        for plane in range(len(self.planes)) if planes is None else planes:
+            self._publish(views, plane, lanes, np.full(lanes.size, into[plane, 0]))
+            for which in np.unique(views[plane, lanes, core.FOREIGN]):
+                with self.clocks.holding(into[:, 0].tolist(), into[:, 1].tolist()):
+                    into[plane, 1] = self.clocks.join_maps(int(into[plane, 1]), int(which))
+
+    def _publish(self, views: Views, plane: int, lanes: Lanes, targets: Lanes) -> None:
+        core.publish(self.clocks.rows, views, plane, self.shape, self.engines, self.ticks, lanes, targets)
+
+    def learn(self, views: Views, lanes: Lanes, snapshot: Snapshot, planes: Iterable[int] | None = None) -> None:
+        """Join a snapshot of the lanes' unit into views of theirs."""
+        for plane in range(len(self.planes)) if planes is None else planes:
+            self.learn_row(views, plane, lanes, int(snapshot[plane, 0]))
+            self.learn_map(views, plane, lanes, int(snapshot[plane, 1]))
+
+    def learn_row(self, views: Views, plane: int, lanes: Lanes, row: int) -> None:
+        """Join a row of the lanes' unit into one plane."""
+        self._replace(views, plane, core.ROW, lanes, lambda known: self.clocks.join(known, row))
+
+    def learn_map(self, views: Views, plane: int, lanes: Lanes, which: int) -> None:
+        """Join a map of other units into one plane."""
+        if which:
+            self._replace(views, plane, core.FOREIGN, lanes, lambda known: self.clocks.join_maps(known, which))
+
+    def _replace(self, views: Views, plane: int, column: int, lanes: Lanes, join: Callable[[int], int]) -> None:
+        present = views[plane, lanes, column]
+        for known in np.unique(present):
+            views[plane, lanes[present == known], column] = join(int(known))
+
+    def meet(self, lanes: Lanes, groups: Lanes, publish_only: Lanes | None = None, others: Lanes | None = None) -> None:
+        """The lanes of each group publish and learn; those of `publish_only`, of the groups `others`, publish.
+
+        Groups are numbered without gaps, and ascend with the lanes; each lies in one block.
+        """
+        count = int(groups[-1]) + 1
+        fresh = self.clocks.new_rows(count * len(self.planes)).reshape(len(self.planes), count)
+        everybody, targets = lanes, groups
+        if publish_only is not None and others is not None:
+            everybody, targets = np.concatenate([lanes, publish_only]), np.concatenate([groups, others])
+        for plane in range(len(self.planes)):
+            self._publish(self.views, plane, everybody, fresh[plane, targets])
+            maps = self.views[plane, everybody, core.FOREIGN]
+            if maps.any():
+                with self.clocks.holding(fresh.reshape(-1).tolist()):
+                    self._join_maps(plane, lanes, groups, maps, targets)
+            self.views[plane, lanes, core.ROW] = fresh[plane, groups]
+        self.tick(everybody)
+
+    def _join_maps(self, plane: int, lanes: Lanes, groups: Lanes, maps: NDArray[np.int32], targets: Lanes) -> None:
+        for group in range(int(groups[-1]) + 1):
+            joined = 0
+            for which in np.unique(maps[targets == group]):
+                with self.clocks.holding(maps=[joined]):
+                    joined = self.clocks.join_maps(joined, int(which))
+            self.views[plane, lanes[groups == group], core.FOREIGN] = joined
+
+
+def hold_views(held: Held, views: Views) -> None:
+    """The rows and maps of views are still needed."""
+    held.rows.append(views[..., core.ROW].reshape(-1).astype(np.int64))
+    held.maps.append(views[..., core.FOREIGN].reshape(-1).astype(np.int64))

@@ -1,0 +1,58 @@
+"""What the waves of one launch share: clocks, places in global memory, and who has run so far.
+
+A later wave is not ordered after an earlier one: blocks of one launch have no order. A new launch is after everything.
+"""
+
+import numpy as np
+
+from tileproof.simulators.ptx.findings import Thread
+from tileproof.simulators.ptx.machine.geometry import Geometry
+from tileproof.simulators.ptx.machine.memory import GlobalMemory, Lanes
+from tileproof.simulators.ptx.machine.order import compiled_order as core
+from tileproof.simulators.ptx.machine.order.clocks import Clocks
+from tileproof.simulators.ptx.machine.order.patterns import Places
+from tileproof.simulators.ptx.machine.order.touched import Touched
+
+
+class LaunchOrder:
+    """Order of one launch.
+
+    Attributes:
+        global_memory: records of accesses to it; of earlier launches they no longer count.
+        places: in global memory.
+        units: that have started.
+        blocks: linear indices of the blocks that have started, in the order of the units.
+        enabled: accesses are checked.
+
+    Args:
+        global_memory: of the device.
+        enabled: accesses are checked.
+    """
+
+    def __init__(self, global_memory: GlobalMemory, enabled: bool = True) -> None:
+        self.enabled = enabled
+        self.global_memory: Touched = global_memory.touched
+        self.global_memory.begin()
+        self.shared_memory = Touched()
+        self.places = Places()
+        self.units = 0
+        self.blocks: Lanes = np.zeros(0, np.int64)
+        self._clocks: Clocks | None = None
+
+    def begin_wave(self, geometry: Geometry) -> Clocks:
+        """The blocks of a wave start; clocks that fit its units."""
+        if self._clocks is None:
+            lanes = geometry.lanes_per_cluster
+            absent = np.arange(lanes) % geometry.lanes_per_block >= geometry.threads
+            # What threads that do not exist did is known to all.
+            self._clocks = Clocks(np.where(absent, core.EVER, 0).astype(np.int32))
+            self._clocks.holders.append(self.places.hold)
+        self.units += geometry.clusters
+        self.blocks = np.concatenate([self.blocks, geometry.resident])
+        self.shared_memory.begin()
+        return self._clocks
+
+    def thread(self, geometry: Geometry, warp: int, lane: int) -> Thread:
+        """A thread by its warp, counted through the launch, and its lane there."""
+        block, local = divmod(warp * 32 + lane, geometry.lanes_per_block)
+        return geometry.thread_of(int(self.blocks[block]), local)

@@ -1,0 +1,190 @@
+"""Barriers that keep what was published to them: mbarriers, and the barrier of a cluster.
+
+Arrivals publish to the pending phase. When the phase is complete, what was published is kept as a snapshot, and waits
+learn it; the next phase begins with nothing. An mbarrier is also a component of its unit: copies that signal it are
+performed by it, at the phase that they are bound to, and whoever acquires a phase knows the copies of that phase and of
+all before it.
+
+An arrival on a peer's barrier of no more than block scope orders reads alone (plane READS): most kernels with clusters
+hand back slots in this way, which needs no more. What it does not order is told apart by the plane ANY_SCOPE.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tileproof.simulators.ptx.machine.memory import Lanes
+from tileproof.simulators.ptx.machine.order import compiled_order as core
+from tileproof.simulators.ptx.machine.order.clocks import Held
+from tileproof.simulators.ptx.machine.order.kinds import Engine
+from tileproof.simulators.ptx.machine.order.knowledge import Knowledge, Plane, Snapshot, Views
+from tileproof.simulators.ptx.program import Scope
+
+# Completed phases that can still be waited for: a parity tells the last two apart.
+_KEPT_PHASES = 4
+_MORE_COMPONENTS = 16
+
+
+@dataclass
+class Object:
+    """One barrier since its init.
+
+    Attributes:
+        component: of its unit; of a cluster's barrier -1.
+        block: of the wave, where it stands.
+        pending: what was published to the present phase, if anything.
+        phases: completed phases that may still be acquired.
+    """
+
+    component: int
+    block: int
+    pending: Snapshot | None = None
+    phases: dict[int, Snapshot | None] = field(default_factory=dict)
+
+
+class Objects:
+    """The barriers of one wave.
+
+    Args:
+        knowledge: of the wave.
+        key_bytes: bytes of the shared window of one block: a key is a byte of the whole window.
+    """
+
+    def __init__(self, knowledge: Knowledge, key_bytes: int) -> None:
+        self._knowledge = knowledge
+        self._clocks = knowledge.clocks
+        self._key_bytes = key_bytes
+        self._objects: dict[int, Object] = {}
+        self._clusters: dict[tuple[int, int], Object] = {}
+        self._spare: dict[int, list[int]] = {}
+        self._clocks.holders.append(self._hold)
+
+    def close(self) -> None:
+        """The wave has ended."""
+        self._clocks.holders.remove(self._hold)
+
+    def _hold(self, held: Held) -> None:
+        for object_ in (*self._objects.values(), *self._clusters.values()):
+            for snapshot in (object_.pending, *object_.phases.values()):
+                if snapshot is not None:
+                    held.rows.append(snapshot[:, 0])
+                    held.maps.append(snapshot[:, 1])
+
+    def init(self, key: int) -> int:
+        """A new object at this byte; its component."""
+        block = key // self._key_bytes
+        unit = int(self._unit_of_block(block))
+        spare = self._spare.setdefault(unit, [])
+        if not spare:
+            first = self._clocks.add_components(_MORE_COMPONENTS)
+            for other in self._spare.values():
+                other.extend(range(first + _MORE_COMPONENTS - 1, first - 1, -1))
+        self._objects[key] = Object(spare.pop(), block)
+        return self._objects[key].component
+
+    def _unit_of_block(self, block: int) -> int:
+        shape = self._knowledge.shape
+        return block // int(shape[core.LANES_PER_UNIT] // shape[core.LANES_PER_BLOCK])
+
+    def invalidate(self, key: int) -> None:
+        """The object at this byte is no more."""
+        self._objects.pop(key, None)
+
+    def arrive(self, lanes: Lanes, keys: Lanes, views: Views | None, scope: Scope) -> None:
+        """Lanes publish to barriers what these views say, None for nothing."""
+        if views is None:
+            return
+        blocks = self._knowledge.blocks(lanes)
+        for key in np.unique(keys).tolist():
+            object_ = self._objects.get(key)
+            if object_ is None:
+                continue
+            here = keys == key
+            near = here & (blocks == object_.block)
+            self._publish(object_, lanes[near], views, None)
+            if not near[here].all():
+                self._publish(object_, lanes[here & ~near], views, self._crossing(scope))
+
+    def _crossing(self, scope: Scope) -> list[int]:
+        """The planes that an arrival on a peer's barrier publishes."""
+        number, dropped = self._knowledge.number, {self._knowledge.number[Plane.ASYNC_GLOBAL]}
+        if scope < Scope.CLUSTER:
+            dropped.add(number[Plane.ALL])
+        return [plane for plane in range(len(self._knowledge.planes)) if plane not in dropped]
+
+    def _publish(self, object_: Object, lanes: Lanes, views: Views, planes: list[int] | None) -> None:
+        if not lanes.size:
+            return
+        if object_.pending is None:
+            object_.pending = self._knowledge.snapshot()
+        self._knowledge.publish(views, lanes, object_.pending, planes)
+
+    def copies_land(self, lanes: Lanes, keys: Lanes, bounds: Lanes) -> None:
+        """Each lane's cp.async groups below its bound go to the barrier, and nothing else of the lane."""
+        first = self._knowledge.first_component(Engine.CP_ASYNC)
+        components = first + lanes % self._knowledge.shape[core.LANES_PER_UNIT]
+        for key in np.unique(keys).tolist():
+            object_ = self._objects.get(key)
+            if object_ is None:
+                continue
+            if object_.pending is None:
+                object_.pending = self._knowledge.snapshot()
+            here = keys == key
+            for plane in self._knowledge.own_planes:
+                row = self._clocks.rows[object_.pending[plane, 0]]
+                row[components[here]] = np.maximum(row[components[here]], bounds[here])
+
+    def complete(self, key: int, phase: int) -> None:
+        """A phase is complete."""
+        object_ = self._objects.get(key)
+        if object_ is None:
+            return
+        snapshot = object_.pending
+        if snapshot is None:
+            snapshot = self._knowledge.snapshot()
+        for plane in self._knowledge.own_planes:
+            self._clocks.rows[snapshot[plane, 0], object_.component] = phase + 1
+        object_.phases[phase] = snapshot
+        object_.phases.pop(phase - _KEPT_PHASES, None)
+        object_.pending = None
+
+    def acquire(self, lanes: Lanes, keys: Lanes, phases: Lanes, views: list[Views]) -> None:
+        """Lanes learn completed phases: in each of these views."""
+        for key in np.unique(keys).tolist():
+            for phase in np.unique(phases[keys == key]).tolist():
+                object_ = self._objects.get(key)
+                snapshot = None if object_ is None else object_.phases.get(phase)
+                if snapshot is not None:
+                    for target in views:
+                        self._knowledge.learn(target, lanes[(keys == key) & (phases == phase)], snapshot)
+
+    def cluster_arrive(self, lanes: Lanes, views: Views | None) -> None:
+        """Lanes publish to their clusters' barriers."""
+        for object_, planes, here in self._shares(lanes):
+            if views is not None:
+                self._publish(object_, here, views, planes)
+
+    def cluster_complete(self, lanes: Lanes) -> None:
+        """The present phases of the clusters of these lanes, one for each block, are complete."""
+        for object_, _, _ in self._shares(lanes):
+            object_.phases, object_.pending = {0: object_.pending}, None
+
+    def cluster_wait(self, lanes: Lanes) -> None:
+        """Lanes learn the last completed phase."""
+        for object_, planes, here in self._shares(lanes):
+            snapshot = object_.phases.get(0)
+            if snapshot is not None:
+                self._knowledge.learn(self._knowledge.views, here, snapshot, planes)
+
+    def _shares(self, lanes: Lanes) -> Iterator[tuple[Object, list[int], Lanes]]:
+        """Who shares what at a cluster's barrier: of the plane ASYNC_GLOBAL a block, of the others the cluster."""
+        knowledge = self._knowledge
+        alone = knowledge.number[Plane.ASYNC_GLOBAL]
+        shares = [(0, knowledge.units(lanes), [plane for plane in range(len(knowledge.planes)) if plane != alone])]
+        if alone >= 0:
+            shares.append((1, knowledge.blocks(lanes), [alone]))
+        for kind, groups, planes in shares:
+            for group in np.unique(groups).tolist():
+                object_ = self._clusters.setdefault((kind, group), Object(-1, -1))
+                yield object_, planes, lanes[groups == group]
