@@ -15,6 +15,8 @@ from tileproof.simulators.ptx.fast.convert import convert
 from tileproof.simulators.ptx.fast.floating import floating
 from tileproof.simulators.ptx.fast.integer import integer
 from tileproof.simulators.ptx.fast.layout import (
+    ASKED,
+    ASKED_RUNS,
     BARRIER,
     BRANCH,
     CHANGES,
@@ -41,6 +43,7 @@ from tileproof.simulators.ptx.fast.layout import (
     OPEN,
     PACK,
     PARTLY,
+    PASSED,
     PC,
     RESULT,
     RESULTS,
@@ -307,6 +310,7 @@ def _made(stamp: int) -> Any:
         lanes, registers, spare = values.shape[1], values.ctypes.data, scratch.ctypes.data
         registers, spare = np.int64(registers), np.int64(spare)
         pc, stop, most, made, total = frame[PC], frame[STOP], frame[MOST], 0, frame[LANES]
+        active, here = total, runs
         while pc < stop and made < most:
             row = code[pc]
             op = row[OP]
@@ -338,11 +342,23 @@ def _made(stamp: int) -> Any:
             if not all_lanes:
                 _prepare(row, operands, values, flags, masks, never)
             if op == LOAD:
-                if load(row, operands, registers, lanes, here, active, spaces, allocations, counters, spare):
+                if load(row, operands, registers, lanes, here, active, spaces, allocations, counters, spare, frame):
                     break
             elif op == STORE:
                 if store(
-                    row, operands, registers, lanes, here, active, spaces, allocations, counters, spare, keys, stamps
+                    row,
+                    operands,
+                    registers,
+                    lanes,
+                    here,
+                    active,
+                    spaces,
+                    allocations,
+                    counters,
+                    spare,
+                    keys,
+                    stamps,
+                    frame,
                 ):
                     break
             elif op == PACK:
@@ -374,7 +390,10 @@ def _made(stamp: int) -> Any:
                 _define(row, operands, flags, masks, here, all_lanes)
             pc += 1
             made += 1
+            frame[PASSED] = 0
         frame[MADE] = made
+        if frame[ASKED]:
+            frame[ASKED_RUNS] = len(here) if active != total else 0
         return pc
 
     return run

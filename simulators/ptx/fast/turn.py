@@ -7,7 +7,8 @@ import numpy as np
 
 from tileproof.simulators.ptx.fast import layout
 from tileproof.simulators.ptx.fast.lower import lower
-from tileproof.simulators.ptx.machine.memory import GlobalMemory, Lanes, Window
+from tileproof.simulators.ptx.machine import access
+from tileproof.simulators.ptx.machine.memory import Backing, GlobalMemory, Lanes, Piece, Window
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Kind, Program, StateSpace
@@ -38,7 +39,7 @@ class FastTurns:
         self._frame = np.zeros(layout.FRAME, np.int64)
         self._counters = np.zeros(layout.COUNTERS, np.int64)
         self._spaces = np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64)
-        self._ordered = True
+        self._ordered, self._moves = True, 0
         self._make_room(0)
 
     def _make_room(self, lanes: int) -> None:
@@ -53,17 +54,16 @@ class FastTurns:
         """The next wave."""
         if wave.geometry.lanes != self._lanes:
             self._make_room(wave.geometry.lanes)
-        self._ordered = order_is_on(wave)
+        self._ordered = wave.order.enabled
         self._look(wave)
 
     def _look(self, wave: Wave) -> None:
         """Where the wave's memories are."""
+        self._moves = wave.shared.moves.count
         for index, space in enumerate(_WINDOWS, start=1):
             window = wave.spaces[space]
             # The shared memory of a cluster of several blocks is the reference engine's: its line says 0 bytes.
-            self._spaces[index] = (*window.line(), 0) if isinstance(window, Window) else 0
-        if self._ordered:  # accesses whose order is checked are the reference engine's
-            self._spaces[layout.SHARED] = 0
+            self._spaces[index] = window.owner_line() if isinstance(window, Window) else 0
         if self._has_objects:
             self._spaces[layout.SHARED, layout.LIFE] = wave.asynchronous.barriers.life.ctypes.data
 
@@ -82,17 +82,30 @@ class FastTurns:
             runs: the lanes [runs, first and last + 1].
             count: how many they are.
         """
-        registers, frame, counters = wave.registers, self._frame, self._counters
+        registers, frame = wave.registers, self._frame
+        together, passed, made = count == registers.present and not self._ordered, False, 0
+        while True:
+            open_ = registers.brackets.live
+            if open_ or wave.shared.moves.count != self._moves:
+                self._look(wave)
+            frame[: layout.ASKED + 1] = (
+                *(pc, stop, most - made, 0, count, registers.present, together, open_, self._ordered, passed, 0),
+            )
+            pc = self._call(wave, runs)
+            made += int(frame[layout.MADE])
+            if not frame[layout.ASKED]:
+                return pc, made
+            self._check_order(wave, pc, runs)
+            passed = True
+
+    def _call(self, wave: Wave, runs: Lanes) -> int:
+        registers, counters, bytecode = wave.registers, self._counters, self._bytecode
         memory = wave.spaces[StateSpace.GLOBAL]
         assert isinstance(memory, GlobalMemory)
-        together, open_ = count == registers.present and not self._ordered, registers.brackets.live
-        if open_:
-            self._look(wave)
-        frame[: layout.OPEN + 1] = (pc, stop, most, 0, count, registers.present, together, open_)
-        pc = self._run(
-            self._bytecode.code,
-            self._bytecode.constants,
-            self._bytecode.operands,
+        pc: int = self._run(
+            bytecode.code,
+            bytecode.constants,
+            bytecode.operands,
             registers.values,
             registers.masks,
             registers.known,
@@ -106,11 +119,25 @@ class FastTurns:
             self._scratch,
             self._keys,
             self._stamps,
-            frame,
+            self._frame,
         )
         wave.changes += int(counters[layout.CHANGES])
         counters[layout.CHANGES] = 0
-        return pc, int(frame[layout.MADE])
+        return pc
+
+    def _check_order(self, wave: Wave, pc: int, runs: Lanes) -> None:
+        """The access at `pc`, which passed all other checks, against earlier ones: it is reported here, then made."""
+        frame, step = self._frame, wave.program.steps[pc]
+        chosen = self._chosen[: frame[layout.ASKED_RUNS]] if frame[layout.ASKED_RUNS] else runs
+        lanes = lanes_of(chosen)
+        offsets = self._scratch[: frame[layout.ASKED]].view(np.int64)
+        space = StateSpace.SHARED
+        backing: Backing = wave.shared
+        if frame[layout.ASKED_SPACE] == layout.GLOBAL:
+            memory = wave.spaces[StateSpace.GLOBAL]
+            assert isinstance(memory, GlobalMemory)
+            space, backing = StateSpace.GLOBAL, memory.allocation(int(frame[layout.ASKED_ALLOCATION]))
+        access.check_weak(wave, step, pc, lanes, space, Piece(backing, slice(None), offsets.copy()))
 
     def finish(self, wave: Wave) -> None:
         """Add what was counted to the launch's counters."""
@@ -122,9 +149,11 @@ class FastTurns:
         ours[:] = 0
 
 
-def order_is_on(wave: Wave) -> bool:
-    """Whether accesses are checked against earlier ones."""
-    return getattr(wave.order, "enabled", True)
+def lanes_of(runs: Lanes) -> Lanes:
+    """The lanes of some runs, ascending."""
+    if len(runs) == 1:
+        return np.arange(runs[0, 0], runs[0, 1])
+    return np.concatenate([np.arange(first, last) for first, last in runs])
 
 
 def runs_of(selection: Selection) -> Lanes:
