@@ -61,8 +61,8 @@ and `applypriority` change no value; `discard` leaves bytes without one. Shuffle
 
 {support.atomic_table()}
 **Functions.** Every `call` of a `.func` of the module is a copy of it in place, with its own registers, labels and
-local variables; parameters are variables in local memory, checked like any other. Registers and local variables of a
-copy keep what the last pass through the same call left in them. `brx.idx` goes through its list. `__assertfail`,
+local variables; parameters are variables in local memory, checked like any other. They are
+undefined at every call. `brx.idx` goes through its list. `__assertfail`,
 `trap`, `brkpt` and an index behind the list end their lanes with a finding `trap`; `vprintf` leaves a note with its
 format. Refused: recursion, calls through a register, functions that the module only declares.
 

@@ -1,6 +1,6 @@
 """Issues one TMA tensor copy a launch: to see which bytes move where.
 
-Each entry is a block of 128 threads with dynamic shared memory of MEMORY_BYTES bytes, from a multiple of 1,024 on.
+Each entry is a block of 1,024 threads with dynamic shared memory of MEMORY_BYTES bytes, from a multiple of 1,024 on.
 `load_Rd` poisons it, copies one box of a tensor map of rank R into it, waits on an mbarrier for `bytes` bytes, and
 hands all of it back. `multicast_Rd` does so in two blocks of a cluster: one thread copies into those of a mask.
 `store_Rd` and `OP_Rd` fill it from an array, and store the box, or reduce it, into the tensor.
@@ -25,7 +25,7 @@ REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 Bytes = NDArray[np.uint8]
 
-_THREADS = 128
+_THREADS = 1024
 # NOTE: 1,024 bytes so that the memory can start at a multiple of 1,024, the longest period of a swizzle.
 _SHARED_BYTES = MEMORY_BYTES + 1024
 

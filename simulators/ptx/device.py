@@ -116,6 +116,7 @@ class Device:
             declared alignments make right is right at every multiple of 16 (`SHARED_BASES`).
         large_clusters: allow clusters of more than 8 blocks, which are not portable.
         engine: "fast", in machine code where it can, or "reference"; they give the same.
+        order: check that conflicting accesses are ordered; without it a launch is faster and has no race findings.
 
     Raises:
         Refusal: unknown architecture, schedule or engine, or a base that shared memory cannot have.
@@ -133,6 +134,7 @@ class Device:
         memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT_BYTES,
         step_budget: int = DEFAULT_STEP_BUDGET,
         engine: str = "fast",
+        order: bool = True,
         shared_base: int = SHARED_BASE,
         large_clusters: bool = False,
     ) -> None:
@@ -140,6 +142,7 @@ class Device:
         self.limits = Limits.of(arch)
         self.step_budget = step_budget
         self.engine = EngineName.parse(engine)
+        self.order = order
         self.shared_base = _checked_base(shared_base)
         self.large_clusters = large_clusters
         self.memory = GlobalMemory(memory_limit_bytes)
@@ -177,6 +180,7 @@ class Device:
             limits=self.limits,
             step_budget=self.step_budget,
             engine=self.engine,
+            order=self.order,
             grid_id=self._launches,
         )
 

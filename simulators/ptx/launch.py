@@ -73,6 +73,7 @@ def launch(
     limits: Limits,
     step_budget: int,
     engine: EngineName,
+    order: bool = True,
     grid_id: int = 1,
 ) -> Report:
     """Run a kernel to its end.
@@ -90,10 +91,10 @@ def launch(
         limits.multiprocessors,
         limits.warps,
         grid_id,
-        LaunchOrder(global_memory),
+        LaunchOrder(global_memory, order),
     )
     findings, counters = Findings(), Counters()
-    machine = Engine(program, schedule, step_budget, engine)
+    machine = Engine(program, schedule, step_budget, engine, limits.arch)
     size = shape.blocks_per_cluster
     left = shape.grid[0] * shape.grid[1] * shape.grid[2] // size
     most = max(1, _most_blocks(program, shape, placement.total_bytes) // size)

@@ -61,6 +61,7 @@ class Kind(Enum):
     TRAP = "trap"
     PRINT = "print"
     DISCARD = "discard"
+    FRESH = "fresh"
     FENCE = "fence"
     MBARRIER = "mbarrier"
     COPY = "copy"
@@ -284,7 +285,7 @@ class Step:
         sources: slots.
         guard: predicate slot or NO_GUARD.
         guard_negated: execute where the predicate is false.
-        target: step index of a branch.
+        target: step index of a branch; of FRESH, where its copy ends.
         operation: for ARITHMETIC, and the combining step of ATOMIC.
         shared_operation: of ATOMIC, the combining step on shared memory where it is another one.
         access: for LOAD, STORE, ATOMIC, MATRIX_LOAD, MATRIX_STORE, WGMMA: of the last three, one row of 16 bytes.
@@ -298,6 +299,7 @@ class Step:
         time: for CLOCK.
         fence: for FENCE.
         element_bits: for PACK and UNPACK.
+        ranges: for FRESH, addresses and bytes in local memory.
         narrow: for each source, the operand type's bits where the register is wider, else 0.
         sign_from: for each destination, the bits to sign-extend from where a signed result goes to a wider register.
         transfer: for MATRIX_LOAD and MATRIX_STORE, who holds what.
@@ -327,6 +329,7 @@ class Step:
     time: TimeRegister | None = None
     fence: FenceForm | None = None
     element_bits: int = 0
+    ranges: tuple[tuple[int, int], ...] = ()
     narrow: tuple[int, ...] = ()
     sign_from: tuple[int, ...] = ()
     transfer: FragmentMap | None = None

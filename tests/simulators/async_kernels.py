@@ -71,9 +71,10 @@ def run(
     shared: str = "",
     cluster: int = 1,
     races: bool = False,
+    engine: str = "fast",
 ) -> Outcome:
     """Launch a kernel; `in` holds 0, 1, 2, ... and `out` zeros unless given."""
-    device = Device(schedule=schedule, seed=seed, step_budget=budget)
+    device = Device(schedule=schedule, seed=seed, step_budget=budget, engine=engine)
     numbers = device.upload(np.arange(2048, dtype=np.uint32) if source is None else source)
     out = device.upload(np.zeros(2048, np.uint32) if target is None else target)
     kernel = device.load_ptx(module(body, shared))["k"]

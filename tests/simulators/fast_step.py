@@ -47,7 +47,7 @@ def program_of(form: Form, *, wide: bool = False) -> Program:
 
 def is_hot(program: Program) -> bool:
     """Whether the loop knows the program's first step."""
-    return bool(lower(program).code[0, layout.OP] != layout.COLD)
+    return bool(lower(program, "sm_90a").code[0, layout.OP] != layout.COLD)
 
 
 def run_loop(
@@ -63,7 +63,7 @@ def run_loop(
     """
     from tileproof.simulators.ptx.fast.loop import run
 
-    bytecode = lower(program)
+    bytecode = lower(program, "sm_90a")
     slots, lanes = values.shape
     flags = np.full(slots, DEFINED, np.uint8)
     flags[: len(known)] = known

@@ -279,12 +279,12 @@ WRONG = {
     "misaligned target": (
         f"{SETUP} add.u32 %r5, %r5, 8; {LOAD_OF.format('%r5', '%d0', 16, '%r6')} ret;",
         FindingKind.MISALIGNED,
-        "writes at an address that is not a multiple of 16",
+        "writes 16 bytes at an address that is not a multiple of 16",
     ),
     "misaligned source": (
         f"{SETUP} {LOAD_OF.format('%r5', '%d0+4', 16, '%r6')} ret;",
         FindingKind.MISALIGNED,
-        "reads at an address that is not a multiple of 16",
+        "reads 16 bytes at an address that is not a multiple of 16",
     ),
     "size that is no multiple of 16": (
         f"{SETUP} {LOAD_OF.format('%r5', '%d0', 24, '%r6')} ret;",

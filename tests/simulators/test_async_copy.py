@@ -121,12 +121,12 @@ WRONG = {
     "misaligned target": (
         f"{MINE} add.u32 %r2, %r2, 8; cp.async.cg.shared.global [%r2], [%d4], 16; cp.async.wait_all; ret;",
         FindingKind.MISALIGNED,
-        "cp.async.cg.shared.global writes at an address that is not a multiple of 16",
+        "cp.async.cg.shared.global writes 16 bytes at an address that is not a multiple of 16",
     ),
     "misaligned source": (
         f"{MINE} cp.async.cg.shared.global [%r2], [%d4+4], 16; cp.async.wait_all; ret;",
         FindingKind.MISALIGNED,
-        "cp.async.cg.shared.global reads at an address that is not a multiple of 16",
+        "cp.async.cg.shared.global reads 16 bytes at an address that is not a multiple of 16",
     ),
     "source past its allocation": (
         f"{MINE} cp.async.cg.shared.global [%r2], [%d4+8192], 16; cp.async.wait_all; ret;",

@@ -79,12 +79,13 @@ def test_the_right_pipeline_ends(schedule: str, seed: int) -> None:
     assert outcome.out[32] == sum(32 + 64 * tile for tile in range(4))
 
 
+@pytest.mark.parametrize("engine", ["fast", "reference"])
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:4])
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_deadlocked_pipeline_says_what_is_missing_where(name: str, schedule: str, seed: int) -> None:
+def test_a_deadlocked_pipeline_says_what_is_missing_where(name: str, schedule: str, seed: int, engine: str) -> None:
     parts, said = FAULTS[name]
     start = time.process_time()
-    findings = run(pipeline(**parts), schedule, seed).findings
+    findings = run(pipeline(**parts), schedule, seed, engine=engine).findings
     assert time.process_time() - start < 1.0
     found = [finding for finding in findings if finding.kind is FindingKind.DEADLOCK]
     assert len(found) == 1, findings

@@ -311,7 +311,7 @@ WRONG = {
     "misaligned object": (
         "@%p0 mbarrier.init.shared::cta.b64 [bar+4], 1; ret;",
         FindingKind.MISALIGNED,
-        "uses an mbarrier in at an address that is not a multiple of 8 (0x1404)",
+        "finds its mbarrier in 8 bytes at an address that is not a multiple of 8 (0x1404)",
         0,
     ),
     "object outside shared memory": (
@@ -323,13 +323,13 @@ WRONG = {
     "object in global memory": (
         "@%p0 mbarrier.init.b64 [%d1], 1; ret;",
         FindingKind.OUT_OF_BOUNDS,
-        "uses an mbarrier in global memory where shared memory belongs",
+        "finds its mbarrier in global memory where shared memory belongs",
         0,
     ),
     "undefined address": (
         "@%p0 mbarrier.init.shared::cta.b64 [%r9], 1; ret;",
         FindingKind.UNINITIALISED,
-        "decides the address that mbarrier.init.shared::cta.b64 uses an mbarrier in",
+        "decides the address that mbarrier.init.shared::cta.b64 finds its mbarrier in",
         0,
     ),
     "state of the phase before the last": (

@@ -7,8 +7,11 @@ from numpy.typing import NDArray
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.decoding import inlining
+from tileproof.simulators.ptx.decoding.decode import decode_entry
 from tileproof.simulators.ptx.device import Device
 from tileproof.simulators.ptx.findings import Finding, FindingKind, Report
+from tileproof.simulators.ptx.program import Kind
+from tileproof.simulators.ptx.text.parse import parse_module
 
 SQUARE = """
 .func (.param .b32 sq_r) square(.param .b32 sq_a)
@@ -226,3 +229,38 @@ def test_copies_of_copies_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPa
     chain = "".join(f".func f{n} {{ call f{n - 1}; call f{n - 1}; }}" for n in range(1, 30))
     with pytest.raises(Refusal, match="instructions with its calls"):
         launch("call f29;", ".func f0 { nop; }" + chain)
+
+
+LOOP = """mov.u32 %r5, 0; AGAIN: setp.eq.u32 %p1, %r5, 0; { .param .b32 r; call.uni (r), f, (%p1);
+    ld.param.b32 %r2, [r]; } st.global.u32 [%d1], %r2; add.u32 %r5, %r5, 1; setp.lt.u32 %p2, %r5, 2; @%p2 bra AGAIN;"""
+FORGETFUL = {
+    "register": """.func (.param .b32 r) f(.reg .pred first) { .reg .b32 %r1; @first mov.u32 %r1, 7;
+        st.param.b32 [r], %r1; }""",
+    "result": ".func (.param .b32 r) f(.reg .pred first) { @!first ret; st.param.b32 [r], 7; }",
+    "local variable": """.func (.param .b32 r) f(.reg .pred first) { .reg .b32 %r1; .local .b32 l;
+        @first st.local.b32 [l], 7; ld.local.b32 %r1, [l]; st.param.b32 [r], %r1; }""",
+}
+
+
+@pytest.mark.parametrize("name", FORGETFUL)
+def test_a_second_call_does_not_find_what_the_first_one_left(name: str) -> None:
+    assert finding(LOOP, FORGETFUL[name]).kind is FindingKind.UNINITIALISED
+
+
+def test_a_function_that_writes_first_runs_in_a_loop_without_a_finding() -> None:
+    good = """.func (.param .b32 r) f(.reg .pred first) { .reg .b32 %r<3>; .local .b32 l; mov.u32 %r1, 5;
+        @first mov.u32 %r1, 7; @first bra A; mov.u32 %r2, 1; bra B; A: mov.u32 %r2, 2; B: add.u32 %r1, %r1, %r2;
+        st.local.b32 [l], %r1; ld.local.b32 %r1, [l]; st.param.b32 [r], %r1; }"""
+    assert results(LOOP, good) == [6] * 8
+
+
+def test_what_every_path_writes_first_costs_nothing_in_a_loop() -> None:
+    text = """
+.version 9.0
+.target sm_90a
+.address_size 64
+.func (.reg .b32 o) f(.reg .b32 i) { .reg .b32 %r<9>; add.u32 %r1, i, 1; mov.u32 o, %r1; }
+.entry k() { .reg .b32 %r<4>; .reg .pred %p; AGAIN: call (%r2), f, (%r1); setp.eq.u32 %p, %r2, 0; @%p bra AGAIN; }
+"""
+    module = parse_module(text)
+    assert Kind.FRESH not in {step.kind for step in decode_entry(module, module.entries["k"]).steps}

@@ -22,17 +22,12 @@ def test_a_load_is_complete_after_its_wait_and_a_store_after_its_group(schedule:
     np.testing.assert_array_equal(stored.tensor.view(np.uint64), np.arange(64))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_what_a_load_has_not_brought_yet_is_undefined(seed: int) -> None:
-    late = run(PARAM_MAP + INIT + EXPECT + LOAD + OUT + WAIT, schedule="adversarial", seed=seed)
-    assert late.kinds() in ([FindingKind.UNINITIALISED], [])
-    assert run(PARAM_MAP + INIT + EXPECT + LOAD + WAIT + OUT, schedule="adversarial", seed=seed).kinds() == []
-
-
-def test_some_seed_shows_the_missing_wait() -> None:
-    body = PARAM_MAP + INIT + EXPECT + LOAD + OUT + WAIT
-    found = [run(body, schedule="adversarial", seed=seed).kinds() for seed in range(12)]
-    assert [FindingKind.UNINITIALISED] in found
+def test_what_a_load_has_not_brought_yet_is_undefined() -> None:
+    late = [run(PARAM_MAP + INIT + EXPECT + LOAD + OUT + WAIT, schedule="adversarial", seed=seed) for seed in range(8)]
+    assert all(FindingKind.RACE in outcome.kinds() for outcome in late)
+    assert any(FindingKind.UNINITIALISED in outcome.kinds() for outcome in late)
+    right = PARAM_MAP + INIT + EXPECT + LOAD + WAIT + OUT
+    assert all(not run(right, schedule="adversarial", seed=seed).findings for seed in range(8))
 
 
 def test_a_map_in_global_memory_needs_a_fence_of_its_proxy_in_its_block() -> None:

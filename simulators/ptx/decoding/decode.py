@@ -26,6 +26,7 @@ from tileproof.simulators.ptx.decoding import (
     instruction_set,
     refused,
 )
+from tileproof.simulators.ptx.decoding.fresh import prune
 from tileproof.simulators.ptx.decoding.inlining import expand
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, pointing_at, where
 from tileproof.simulators.ptx.decoding.slots import Slots
@@ -62,7 +63,7 @@ def decode_entry(module: Module, entry: Entry) -> Program:
     entry = expand(module, entry)
     variables = Variables.of(module, entry)
     slots = Slots(entry, variables, module.target[0])
-    steps = tuple(_step(slots, instruction) for instruction in entry.instructions)
+    steps = prune([_step(slots, instruction) for instruction in entry.instructions])
     for instruction in entry.instructions:
         instruction_set.check(instruction, target.arch)
     limit = entry.directives.get("reqntid") or entry.directives.get("maxntid")

@@ -6,12 +6,12 @@ from tileproof.simulators.ptx.alu.operation import Operation, resolve
 from tileproof.simulators.ptx.decoding.decode_cluster import cluster_barrier
 from tileproof.simulators.ptx.decoding.decode_matrix import whole_warp
 from tileproof.simulators.ptx.decoding.decode_special import TIME_REGISTERS, time_move
-from tileproof.simulators.ptx.decoding.inlining import ASSERT_FAIL, PRINT
+from tileproof.simulators.ptx.decoding.inlining import ASSERT_FAIL, FRESH, PRINT
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, pointing_at, where
 from tileproof.simulators.ptx.decoding.slots import Slots, bits_of, check_count, elements
 from tileproof.simulators.ptx.layout import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from tileproof.simulators.ptx.program import NONE, BarrierForm, CollectiveMode, Kind, Step
-from tileproof.simulators.ptx.text.syntax import Immediate, Instruction, Operand, Special, Vector
+from tileproof.simulators.ptx.text.syntax import Immediate, Instruction, Operand, Register, Special, Symbol, Vector
 
 _WINDOWS = {
     "shared": SHARED_WINDOW,
@@ -98,6 +98,21 @@ def _trap(slots: Slots, instruction: Instruction) -> Step:
 
 
 _TRAP_OPERANDS = {"brx": ("u32",), ASSERT_FAIL: ("b64", "b64", "b32", "b64", "b64")}
+
+
+def _fresh(slots: Slots, instruction: Instruction) -> Step:
+    """The beginning of a copy of a function (`inlining`), before `fresh` reduces it."""
+    behind, *operands = instruction.operands
+    registers = [operand.name for operand in operands if isinstance(operand, Register)]
+    variables = [operand.name for operand in operands if isinstance(operand, Symbol)]
+    return Step(
+        Kind.FRESH,
+        opcode(instruction),
+        where(instruction),
+        destinations=tuple(slots.register(name) for name in registers),
+        target=slots.label(instruction, behind),
+        ranges=tuple(slots.local_range(name) for name in variables),
+    )
 
 
 def _print(slots: Slots, instruction: Instruction) -> Step:
@@ -206,6 +221,7 @@ DECODERS = {
     "exit": _exit,
     **dict.fromkeys(("trap", "brkpt", "brx", ASSERT_FAIL), _trap),
     PRINT: _print,
+    FRESH: _fresh,
     "mov": _mov,
     "cvta": _cvta,
     **dict.fromkeys(_NO_EFFECT_ON_VALUES, _nothing),

@@ -42,8 +42,9 @@ from tileproof.simulators.ptx.text.syntax import (
 MAX_INSTRUCTIONS = 1 << 18
 """Longest kernel after expansion; copies of copies grow without bound otherwise."""
 
-ASSERT_FAIL, PRINT = "call __assertfail", "call vprintf"
-"""Mnemonics that no PTX text can contain: calls of the two functions of the CUDA runtime that are modelled."""
+ASSERT_FAIL, PRINT, FRESH = "call __assertfail", "call vprintf", "call"
+"""Mnemonics that no PTX text can contain: calls of the two functions of the CUDA runtime that are modelled; and, of any
+other call, the beginning of its copy, where registers and local variables are undefined."""
 
 _RUNTIME = {
     "__assertfail": (ASSERT_FAIL, ("b64", "b64", "b32", "b64", "b64")),  # message, file, line, function, char size
@@ -156,7 +157,7 @@ class _Expansion:
             self._emit(replace(call, mnemonic="bra", qualifiers=(), operands=(Label(behind),), guard=inverted))
             call = replace(call, guard=None)
         if function.defined:
-            self._inline(call, function, results, arguments, chain)
+            self._inline(call, function, results, arguments, chain, behind)
         else:
             self._runtime_call(call, name, results, arguments)
         self._labels[behind] = len(self._instructions)
@@ -168,6 +169,7 @@ class _Expansion:
         results: tuple[Scalar, ...],
         arguments: tuple[Scalar, ...],
         chain: tuple[str, ...],
+        behind: str,
     ) -> None:
         if function.name in chain:
             path = " -> ".join((*chain[chain.index(function.name) :], function.name))
@@ -176,6 +178,11 @@ class _Expansion:
         symbols = {p.name: self._actual(call, p, actual) for p, actual in pairs if p.space == "param"}
         suffix = self._unique("")
         names = self._names(function, suffix, symbols)
+        registers = [Register(name) for name in names.registers.values()]
+        returned = [symbols[p.name] for p in function.returns if p.space == "param"]
+        own = [names.symbols[name] for name, v in function.variables.items() if v.space in _PER_COPY]
+        fresh: tuple[Operand, ...] = (Label(behind), *registers, *(Symbol(name) for name in (*returned, *own)))
+        self._emit(replace(call, mnemonic=FRESH, operands=fresh))
         for parameter, argument in _paired(call, function.parameters, arguments):
             self._pass_in(call, parameter, argument, names)
         end = self._unique("end")

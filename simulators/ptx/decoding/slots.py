@@ -200,6 +200,10 @@ class Slots:
         variable = self.entry.variables.get(base.name) if isinstance(base, Symbol) else None
         return variable is not None and variable.space == "local"
 
+    def local_range(self, name: str) -> tuple[int, int]:
+        """Address and bytes of a variable in local memory."""
+        return self._variables.addresses[name], self.entry.variables[name].size_bytes
+
     def symbol(self, instruction: Instruction, name: str, offset: int) -> int:
         """The slot that holds a variable's or parameter's address in its own space."""
         variables = self._variables

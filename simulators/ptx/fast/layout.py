@@ -18,6 +18,7 @@ COLUMNS = K0 + CONSTANTS
 SLOT = 0
 MASK = 1  # of the bits that count
 SIGN = 2  # of a result: its sign bit where a signed value goes to a wider register, else 0
+ROW = 2  # of a register that `wgmma` reads: its row in the table of standings
 WIDE = 3  # of a result with SIGN: the register's bits
 OPERAND_COLUMNS = 4
 
@@ -26,7 +27,7 @@ DEFINED, PARTLY, NEVER = 0, 1, 2
 
 # Memories, the lines of the space table, and its columns.
 GLOBAL, SHARED, LOCAL, CONST, PARAM, GENERIC = 0, 1, 2, 3, 4, 5
-SPACES = 5
+SPACES = 7
 DATA = 0  # address of the bytes
 WRITTEN = 1  # address of the definedness of the bytes, 0: all defined
 BASE = 2  # lowest legal address
@@ -34,6 +35,15 @@ BYTES = 3  # of one owner's piece
 STARTS = 4  # address of each lane's int64 offset to its owner's piece, 0: one owner
 LIFE = 5  # address of a byte for each 8-byte word: 1 where a live mbarrier stands; 0 if the program has none
 SPACE_COLUMNS = 6
+
+# The line of the groups of cp.async, and its columns: whether copies land at issue; addresses of arrays of `Groups`.
+COPIES = 6
+COPIES_READY, OPEN_GROUP, USED, USED_AT, COMPLETE = 0, 1, 2, 3, 4
+
+# The line of the registers of `wgmma`, and its columns: whether compiled code may issue it; addresses of the tables of
+# `ProductRegisters`, and the number of rows of the first one.
+PRODUCTS = 5
+PRODUCTS_READY, STANDINGS, STANDING_ROWS, WARPS = 0, 1, 2, 3
 
 # The allocation table, ascending by base, has the columns of the space table; BYTES is 0 for a freed one.
 
@@ -50,7 +60,7 @@ FRAME = 14
 
 # Operations. 0 is none: the step is the reference engine's.
 COLD = 0
-NOTHING, BRANCH, LOAD, STORE, PACK, UNPACK, SHUFFLE, VOTE, BARRIER = 1, 2, 3, 4, 5, 6, 7, 8, 9
+NOTHING, BRANCH, LOAD, STORE, PACK, UNPACK, SHUFFLE, VOTE, BARRIER, COPY, COPY_GROUP = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 
 # Integers and bits. All work on 64-bit values; the constants say what the type makes of them.
 MOVE, EXTEND, ADD, SUBTRACT, MULTIPLY, MULTIPLY_SIGNED, MULTIPLY_ADD, MULTIPLY_ADD_SIGNED = (
@@ -85,5 +95,6 @@ SINGLE_TO_DOUBLE, DOUBLE_TO_SINGLE, SINGLE_TO_INTEGRAL = 133, 134, 135
 CONVERT_FIRST, CONVERT_LAST = 120, 149
 # Packed 16-bit floats.
 HALF_FIRST, HALF_LAST = 150, 169
-# Matrices: the numbers of the module `matrix`.
+# Matrices.
 MATRIX_FIRST, MATRIX_LAST = 200, 239
+MATRIX_LOAD, MATRIX_STORE, MATRIX_TRANSPOSE, PRODUCT, DOUBLE_PRODUCT, WARPGROUP_PRODUCT = 200, 201, 202, 203, 204, 205

@@ -12,6 +12,7 @@ import numpy as np
 from tileproof.simulators.ptx.fast import matrix
 from tileproof.simulators.ptx.fast.compare import combine, compare
 from tileproof.simulators.ptx.fast.convert import convert
+from tileproof.simulators.ptx.fast.copy import copy, group
 from tileproof.simulators.ptx.fast.floating import floating
 from tileproof.simulators.ptx.fast.integer import integer
 from tileproof.simulators.ptx.fast.layout import (
@@ -23,6 +24,8 @@ from tileproof.simulators.ptx.fast.layout import (
     COLD,
     COMPARE_FIRST,
     COMPARE_LAST,
+    COPY,
+    COPY_GROUP,
     DEFINED,
     FLOAT_FIRST,
     FLOAT_LAST,
@@ -35,12 +38,15 @@ from tileproof.simulators.ptx.fast.layout import (
     MADE,
     MASK,
     MATRIX_FIRST,
+    MATRIX_LOAD,
+    MATRIX_STORE,
     MOST,
     NEGATED,
     NEVER,
     NOTHING,
     OP,
     OPEN,
+    ORDERED,
     PACK,
     PARTLY,
     PASSED,
@@ -361,6 +367,12 @@ def _made(stamp: int) -> Any:
                     frame,
                 ):
                     break
+            elif op == COPY:
+                if copy(row, operands, registers, lanes, here, active, spaces, allocations, counters, spare):
+                    break
+            elif op == COPY_GROUP:
+                if group(row, here, lanes, spaces):
+                    break
             elif op == PACK:
                 _pack(row, operands, registers, lanes, here, spare)
             elif op == UNPACK:
@@ -379,6 +391,8 @@ def _made(stamp: int) -> Any:
                     vote(row, operands, registers, lanes, here, scratch)
                 counters[CHANGES] += 1
             elif op >= MATRIX_FIRST:
+                if frame[ORDERED] != 0 and (op == MATRIX_LOAD or op == MATRIX_STORE):
+                    break  # their order is the reference engine's
                 if not whole(here) or matrix.matrix(row, operands, values, here, spaces, counters):
                     break
                 counters[CHANGES] += 1
@@ -392,7 +406,7 @@ def _made(stamp: int) -> Any:
             made += 1
             frame[PASSED] = 0
         frame[MADE] = made
-        if frame[ASKED]:
+        if frame[ASKED] != 0:
             frame[ASKED_RUNS] = len(here) if active != total else 0
         return pc
 

@@ -8,10 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tileproof.simulators.ptx.alu.scalar import SCALARS
+from tileproof.simulators.ptx.async_form import CopyForm, GroupAction, GroupForm
 from tileproof.simulators.ptx.fast import layout as op
 from tileproof.simulators.ptx.fast import warp
 from tileproof.simulators.ptx.fast.lower_arithmetic import form_of
-from tileproof.simulators.ptx.machine.product_registers import watched_slots
+from tileproof.simulators.ptx.fast.lower_matrix import lower_matrix
+from tileproof.simulators.ptx.layout import SHARED_WINDOW
+from tileproof.simulators.ptx.machine.product_registers import product_watch
 from tileproof.simulators.ptx.program import (
     NO_GUARD,
     NONE,
@@ -68,33 +71,38 @@ class Bytecode:
 
 @dataclass(frozen=True)
 class Row:
-    """One step before it is written: operation, sources as (slot, mask), results as (slot, mask, sign, wide)."""
+    """One step before it is written: operation, sources as (slot, mask), results as (slot, mask, sign, wide).
+
+    `rows` are those of the sources that `wgmma` has in registers.
+    """
 
     op: int
     sources: Sequence[tuple[int, int]] = ()
     results: Sequence[tuple[int, int, int, int]] = ()
     constants: Sequence[int] = ()
+    rows: Sequence[int] = ()
 
 
 @lru_cache(maxsize=32)
-def lower(program: Program) -> Bytecode:
-    """The tables of a program."""
-    return _Lowering(program).bytecode()
+def lower(program: Program, arch: str) -> Bytecode:
+    """The tables of a program on an architecture, whose matrix unit decides those of its matrix instructions."""
+    return _Lowering(program, arch).bytecode()
 
 
 class _Lowering:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, arch: str) -> None:
         self._program = program
+        self._arch = arch
         self._operands: list[tuple[int, int, int, int]] = []
-        self._watched = frozenset(watched_slots(program))
         self._plain_barriers = all(
             plain_barrier(step, program) for step in program.steps if step.kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE)
         )
 
     def bytecode(self) -> Bytecode:
         code = np.zeros((len(self._program.steps), op.COLUMNS), np.int64)
-        for line, step in zip(code, self._program.steps, strict=True):
-            row = self._row(step)
+        watched = product_watch(self._program).steps  # the rules of registers of `wgmma` are the reference engine's
+        for pc, (line, step) in enumerate(zip(code, self._program.steps, strict=True)):
+            row = None if pc in watched else self._row(step, pc)
             if row is not None:
                 self._write(line, step, row)
         operands = np.array([[_signed(n) for n in operand] for operand in self._operands], np.int64)
@@ -106,15 +114,14 @@ class _Lowering:
         line[op.GUARD] = step.guard if step.guard != NO_GUARD else -1
         line[op.NEGATED] = step.guard_negated
         line[op.SOURCE], line[op.SOURCES] = len(self._operands), len(row.sources)
-        self._operands += [(slot, mask, 0, 0) for slot, mask in row.sources]
+        rows = row.rows or (0,) * len(row.sources)
+        self._operands += [(*source, number, 0) for source, number in zip(row.sources, rows, strict=True)]
         line[op.RESULT], line[op.RESULTS] = len(self._operands), len(row.results)
         self._operands += row.results
         line[op.TARGET] = step.target
         line[op.K0 : op.K0 + len(row.constants)] = [_signed(n) for n in row.constants]
 
-    def _row(self, step: Step) -> Row | None:
-        if not self._watched.isdisjoint((*step.sources, *step.destinations)):
-            return None  # the rules of registers of `wgmma` are the reference engine's
+    def _row(self, step: Step, pc: int) -> Row | None:
         match step.kind:
             case Kind.NOTHING:
                 return Row(op.NOTHING)
@@ -134,10 +141,49 @@ class _Lowering:
             case Kind.VOTE:
                 assert step.mode is not None
                 return Row(op.VOTE, self._sources(step), self._results(step), (_VOTES[step.mode], step.negated))
+            case Kind.COPY:
+                return self._copy(step, pc)
+            case Kind.COPY_GROUP:
+                return _group(step)
+            case Kind.MATRIX_LOAD | Kind.MATRIX_STORE | Kind.MATRIX_TRANSPOSE | Kind.MMA | Kind.WGMMA:
+                return self._matrix(step, pc)
             case Kind.BARRIER if self._plain_barriers:
                 assert step.barrier is not None
                 return Row(op.BARRIER, constants=(self._program.constants.get(step.barrier.count, 0),))
         return None
+
+    def _copy(self, step: Step, pc: int) -> Row | None:
+        form = step.asynchronous
+        assert isinstance(form, CopyForm)
+        source, target = form.source, form.target
+        if (
+            form.source_bytes != NONE
+            or form.ignore != NONE
+            or target.space not in (StateSpace.SHARED, StateSpace.GENERIC)
+        ):
+            return None
+        generic = target.space is StateSpace.GENERIC
+        load = (_SPACES[source.space], form.nbytes, source.offset & _EVERY_BIT, form.nbytes, _EVERY_BIT, False)
+        store = (
+            SHARED_WINDOW if generic else 0,
+            target.offset & _EVERY_BIT,
+            _EVERY_BIT if generic else 0xFFFF_FFFF,
+            pc,
+        )
+        sources = [(slot, self._mask(slot, 0)) for slot in (target.slot, source.slot)]
+        return Row(op.COPY, sources, constants=(*load, *store))
+
+    def _matrix(self, step: Step, pc: int) -> Row | None:
+        form = lower_matrix(step, self._arch)
+        if form is None:
+            return None
+        sources = list(zip(form.sources, form.masks, strict=True))
+        results = [(slot, _EVERY_BIT, 0, 0) for slot in form.results]
+        if step.product is None or step.kind is Kind.MMA:
+            return Row(form.operation, sources, results, form.constants)
+        watch = product_watch(self._program)
+        constants = (*form.constants, watch.shapes[step.product.instruction.shape], pc)
+        return Row(form.operation, sources, results, constants, [watch.rows.get(slot, 0) for slot in form.sources])
 
     def _sources(self, step: Step, narrow: Mapping[int, int] | None = None) -> list[tuple[int, int]]:
         cuts = step.narrow or (0,) * len(step.sources)
@@ -195,6 +241,16 @@ class _Lowering:
         if step.kind is Kind.LOAD:
             return Row(op.LOAD, sources, self._results(step), constants)
         return Row(op.STORE, sources, (), constants)
+
+
+def _group(step: Step) -> Row | None:
+    form = step.asynchronous
+    assert isinstance(form, GroupForm)
+    if form.bulk:
+        return None
+    waits = form.action is not GroupAction.COMMIT
+    commits = form.action is not GroupAction.WAIT
+    return Row(op.COPY_GROUP, constants=(commits, form.most_pending if waits else -1))
 
 
 def plain_barrier(step: Step, program: Program) -> bool:

@@ -229,7 +229,7 @@ def _all_written(written: Any, nbytes: Any, found: Any, n: Any) -> Any:
 
 
 @part
-def _touches_object(life: Any, nbytes: Any, found: Any, n: Any) -> Any:
+def touches_object(life: Any, nbytes: Any, found: Any, n: Any) -> Any:
     """Whether a live mbarrier stands in the bytes."""
     offsets, states = longs_at(found, n), bytes_at(life, _ANY)
     for index in range((nbytes + 7) >> 3):
@@ -263,7 +263,7 @@ def _load_run(
         own = starts + start * 8 if starts != 0 else 0
         if not find(base + start * 8, n, own, np.uint64(row[_OFFSET]), np.uint64(row[_CUT]), low, least, limit, found):
             return False
-        if life != 0 and _touches_object(life, row[_NBYTES], found, n):
+        if life != 0 and touches_object(life, row[_NBYTES], found, n):
             return False
         if written != 0 and not _all_written(written, row[_NBYTES], found, n):
             return False
@@ -337,7 +337,7 @@ def load(
         if not _spread(row, operands, registers, lanes, runs, where, address):
             return 1
     else:
-        ordered = frame[ORDERED] and where[0] <= SHARED
+        ordered = frame[ORDERED] != 0 and where[0] <= SHARED
         for index in range(row[RESULTS]):  # a result in the address register must not be seen before all is checked
             if ordered or operands[row[RESULT] + index, SLOT] == base:
                 return _load_checked(row, operands, registers, lanes, runs, where, counters, found, frame)
@@ -367,7 +367,7 @@ def _find_all(row: Any, base: Any, runs: Any, where: Any, found: Any) -> Any:
         target = found + place_ * 8
         if not find(base + first * 8, n, own, np.uint64(row[_OFFSET]), np.uint64(row[_CUT]), low, least, limit, target):
             return 0
-        if life != 0 and _touches_object(life, row[_NBYTES], target, n):
+        if life != 0 and touches_object(life, row[_NBYTES], target, n):
             return 0
         place_ += n
     return place_
@@ -376,7 +376,7 @@ def _find_all(row: Any, base: Any, runs: Any, where: Any, found: Any) -> Any:
 @part
 def _asks(where: Any, count: Any, frame: Any) -> Any:
     """Whether the order of an access is to be checked before it is made; then the frame says where it goes."""
-    if not frame[ORDERED] or frame[PASSED] or where[0] > SHARED:
+    if frame[ORDERED] == 0 or frame[PASSED] != 0 or where[0] > SHARED:
         return False
     frame[ASKED], frame[ASKED_SPACE], frame[ASKED_ALLOCATION] = count, where[0], where[7]
     return True

@@ -111,3 +111,9 @@ def longs_at(address: Any, count: Any) -> Any:
 def offsets_at(address: Any, count: Any) -> Any:
     """The `count` signed 64-bit words at an address."""
     return numba.carray(as_pointer(address), (count,), np.int64)
+
+
+@numba.njit(inline="always")
+def counts_at(address: Any, count: Any) -> Any:
+    """The `count` signed 32-bit words at an address."""
+    return numba.carray(as_pointer(address), (count,), np.int32)

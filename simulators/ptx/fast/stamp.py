@@ -6,6 +6,8 @@ The loop carries a number that stands for the text of all of them; numba keys it
 import hashlib
 from pathlib import Path
 
+from tileproof.oracle.units import fma_chain_array, unit_kernels
+
 _HERE = Path(__file__).parent
 
 
@@ -16,6 +18,14 @@ def _number(paths: list[Path]) -> int:
     return int.from_bytes(digest.digest()[:7], "little") | 1
 
 
-# The files whose functions are compiled, and those whose constants they take.
-_COMPILED = ("compare", "convert", "floating", "integer", "layout", "loop", "matrix", "memory", "parts", "pointers", "warp")
-SOURCES = _number([_HERE / f"{name}.py" for name in _COMPILED])
+#: Compiled code of other rooms that the loop calls.
+_CALLED = [Path(module.__file__ or "") for module in (unit_kernels, fma_chain_array)]
+#: What the matrix instructions use of the room.
+_BASE = [_HERE / f"{name}.py" for name in ("layout", "parts", "pointers", "warpgroups")]
+
+# The files whose functions are compiled into the loop, and those whose constants they take.
+_OWN = ("compare", "convert", "copy", "floating", "integer", "layout", "loop", "memory", "parts", "pointers", "warp")
+
+_MATRIX = [*_HERE.glob("matrix*.py"), *_BASE, *_CALLED]
+SOURCES = _number([*_MATRIX, *(_HERE / f"{name}.py" for name in _OWN)])
+MATRIX_SOURCES = _number(_MATRIX)

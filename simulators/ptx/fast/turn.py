@@ -10,6 +10,7 @@ from tileproof.simulators.ptx.fast.lower import lower
 from tileproof.simulators.ptx.machine import access
 from tileproof.simulators.ptx.machine.memory import Backing, GlobalMemory, Lanes, Piece, Window
 from tileproof.simulators.ptx.machine.registers import Selection
+from tileproof.simulators.ptx.machine.schedule import Friendly
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Kind, Program, StateSpace
 
@@ -29,10 +30,12 @@ class FastTurns:
 
     Args:
         program: the kernel.
+        arch: whose matrix unit computes.
     """
 
-    def __init__(self, program: Program) -> None:
-        self._bytecode = lower(program)
+    def __init__(self, program: Program, arch: str) -> None:
+        self._program = program
+        self._bytecode = lower(program, arch)
         self._hot = (self._bytecode.code[:, layout.OP] != layout.COLD).tolist()
         self._has_objects = any(step.kind is Kind.MBARRIER for step in program.steps)
         self._run = _loop()
@@ -66,6 +69,17 @@ class FastTurns:
             self._spaces[index] = window.owner_line() if isinstance(window, Window) else 0
         if self._has_objects:
             self._spaces[layout.SHARED, layout.LIFE] = wave.asynchronous.barriers.life.ctypes.data
+        self._spaces[layout.PRODUCTS] = self._spaces[layout.COPIES] = 0
+        if self._ordered:
+            return
+        if self._program.has_warpgroups and wave.geometry.lanes_per_block % 128 == 0:
+            products = wave.products
+            tables = (products.registers.ctypes.data, products.registers.shape[1], products.warps.ctypes.data)
+            self._spaces[layout.PRODUCTS, : 1 + len(tables)] = (1, *tables)
+        if self._program.has_asynchronous and isinstance(wave.schedule, Friendly):
+            groups = wave.asynchronous.small
+            arrays = (groups.open, groups.used, groups.used_at, groups.complete)
+            self._spaces[layout.COPIES, : 1 + len(arrays)] = (1, *(array.ctypes.data for array in arrays))
 
     def hot(self, pc: int) -> bool:
         """Whether the loop knows the step."""

@@ -1,6 +1,7 @@
 """Loads and stores of a group of lanes: values, definedness, order."""
 
 from collections.abc import Callable, Sequence
+from math import gcd
 
 import numpy as np
 
@@ -114,6 +115,19 @@ def discard(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         for start in range(0, access.size, _WORD_BYTES):
             piece.backing.store(piece.offsets + start, _WORD_BYTES, nothing, ~nothing)
         wave.count_written(space, piece.offsets.size * access.size)
+
+
+def forget(wave: Wave, step: Step, selection: Selection) -> None:
+    """Registers and ranges of local memory become undefined, as a call finds them."""
+    lanes = wave.ids(selection)
+    nothing = np.zeros(lanes.size, np.uint64)
+    for slot in step.destinations:
+        wave.registers.write(slot, selection, nothing, ~nothing)
+    for address, nbytes in step.ranges:
+        places, word = np.full(lanes.size, address, np.uint64), gcd(address, nbytes, _WORD_BYTES)
+        for piece in wave.spaces[StateSpace.LOCAL].locate(places, lanes, 1)[0]:
+            for start in range(0, nbytes, word):
+                piece.backing.store(piece.offsets + start, word, nothing, ~nothing)
 
 
 class _Unchanged:

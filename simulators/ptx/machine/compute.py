@@ -48,6 +48,8 @@ def _handler(step: Step, pc: int) -> Handler | None:
             return lambda wave, selection: atomic.atomic(wave, step, pc, selection)
         case Kind.ACTIVE_MASK:
             return lambda wave, selection: collective.active_mask(wave, step, selection)
+        case Kind.FRESH:
+            return lambda wave, selection: access.forget(wave, step, selection)
         case Kind.DISCARD:
             return lambda wave, selection: access.discard(wave, step, pc, selection)
         case Kind.PRINT:

@@ -71,15 +71,16 @@ class Engine:
         schedule: who runs next.
         step_budget: steps of one wave, whatever number of lanes makes them together.
         name: which engine.
+        arch: whose matrix unit computes.
     """
 
-    def __init__(self, program: Program, schedule: Schedule, step_budget: int, name: EngineName) -> None:
+    def __init__(self, program: Program, schedule: Schedule, step_budget: int, name: EngineName, arch: str) -> None:
         self._steps = program.steps
         self._handlers = handlers(program)
         self._has_warpgroups = program.has_warpgroups
         self._schedule = schedule
         self._step_budget = step_budget
-        self._fast = FastTurns(program) if name is EngineName.FAST else None
+        self._fast = FastTurns(program, arch) if name is EngineName.FAST else None
         barriers = [step for step in program.steps if step.kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE)]
         self._plain_barriers = all(plain_barrier(step, program) for step in barriers)
         self.handed_back = 0

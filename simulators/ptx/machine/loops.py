@@ -15,6 +15,8 @@ from tileproof.simulators.ptx.program import NO_GUARD, NONE, Kind, Program, Step
 
 #: What computes registers from registers of the same lane, and nothing else.
 _PURE = frozenset({Kind.ARITHMETIC, Kind.PACK, Kind.UNPACK})
+#: What gives another value each time, or by chance.
+_VARYING = frozenset({Kind.CLOCK, Kind.ACTIVE_MASK})
 #: What ends a lane: control does not come back.
 _ENDS = frozenset({Kind.EXIT, Kind.TRAP})
 
@@ -23,8 +25,10 @@ class Loops:
     """The loops of one program."""
 
     def __init__(self, program: Program) -> None:
-        self._steps = program.steps
         self._loop = components([_next(pc, step) for pc, step in enumerate(program.steps)])
+        self._members: dict[int, list[Step]] = {}
+        for step, loop in zip(program.steps, self._loop, strict=True):
+            self._members.setdefault(loop, []).append(step)
 
     def same(self, pc: int, other: int) -> bool:
         """Whether two instructions are in one loop."""
@@ -32,10 +36,10 @@ class Loops:
 
     def idle(self, pc: int, slots: Iterable[int]) -> bool:
         """Whether all these registers are idle in the loop around an instruction."""
-        loop = [step for other, step in enumerate(self._steps) if self._loop[other] == self._loop[pc]]
+        loop = self._members[self._loop[pc]]
         tainted = set(slots)
         for step in loop:
-            if step.kind is Kind.CLOCK:
+            if step.kind in _VARYING:
                 tainted.update(step.destinations)
         size = -1
         while len(tainted) != size:

@@ -9,11 +9,14 @@ A `mov` between registers gives the other one the same standing: compilers renam
 assembler leaves out.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from tileproof.oracle.units.instruction import Shape
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.memory import Lanes, Mask
 from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
@@ -21,6 +24,7 @@ from tileproof.simulators.ptx.matrix_form import RegisterMatrix
 from tileproof.simulators.ptx.program import Kind, Program, Step
 
 Rows = npt.NDArray[np.int64]
+Table = npt.NDArray[np.int64]
 Report = Callable[[FindingKind, str, Step, Lanes], None]
 
 #: How a register stands towards the next `wgmma`: accessed since the last fence, or not. From 1 on it was last an
@@ -31,12 +35,42 @@ _ACCUMULATES, _READS = 0, 1
 _NEVER = -1
 
 
+@dataclass(frozen=True)
+class ProductWatch:
+    """What a program does with registers of `wgmma`.
+
+    Attributes:
+        rows: their slots, and those that moves tie to them, numbered.
+        shapes: of its matrix instructions, numbered from 1.
+        steps: those, but for `wgmma` itself, that read or write such registers.
+    """
+
+    rows: Mapping[int, int]
+    shapes: Mapping[Shape, int]
+    steps: frozenset[int]
+
+
+@lru_cache(maxsize=32)
+def product_watch(program: Program) -> ProductWatch:
+    """What to watch in a program; nothing where there is no `wgmma`."""
+    rows = {slot: row for row, slot in enumerate(watched_slots(program))}
+    shapes = dict.fromkeys(step.product.instruction.shape for step in program.steps if step.product is not None)
+    steps = frozenset(
+        pc
+        for pc, step in enumerate(program.steps if rows else ())
+        if step.kind is not Kind.WGMMA and any(slot in rows for slot in (*step.sources, *step.destinations))
+    )
+    return ProductWatch(rows, {shape: number for number, shape in enumerate(shapes, start=1)}, steps)
+
+
 class ProductRegisters:
     """The standing of every register that a `wgmma` uses, in every warp; and the groups of the warps.
 
     Attributes:
         committed: for every warp the number of its committed groups.
         watched: steps, but for `wgmma` itself, that read or write such registers.
+        registers: what is known of each register in each warp, for compiled code.
+        warps: what is known of each warp, for compiled code.
 
     Args:
         program: the kernel.
@@ -47,22 +81,17 @@ class ProductRegisters:
     def __init__(self, program: Program, warps: int, report: Report) -> None:
         self._program = program
         self._report = report
-        watched = watched_slots(program)
-        self._row = {slot: row for row, slot in enumerate(watched)}
-        shapes = dict.fromkeys(step.product.instruction.shape for step in program.steps if step.product is not None)
-        self._shapes = {shape: number for number, shape in enumerate(shapes, start=1)}
-        self._standing = np.full((len(watched), warps), _TOUCHED, np.int64)
-        # For each use the group of the last wgmma that uses the register so, and where it stands in the program.
-        self._group = np.full((2, len(watched), warps), _NEVER, np.int64)
-        self._user = np.zeros((2, len(watched), warps), np.int64)
-        self._complete = np.zeros(warps, np.int64)
-        self._uncommitted = np.full(warps, _NEVER, np.int64)
-        self.committed: Lanes = np.zeros(warps, np.int64)
-        self.watched = frozenset(
-            pc
-            for pc, step in enumerate(program.steps if watched else ())
-            if step.kind is not Kind.WGMMA and any(slot in self._row for slot in (*step.sources, *step.destinations))
-        )
+        watch = product_watch(program)
+        self._row, self._shapes, self.watched = watch.rows, watch.shapes, watch.steps
+        # One row a register, one column a warp: its standing; for each use the group of the last wgmma that uses it so;
+        # and where that one stands in the program.
+        self.registers: Table = np.full((5, len(watch.rows), warps), _NEVER, np.int64)
+        self._standing, self._group, self._user = self.registers[0], self.registers[1:3], self.registers[3:]
+        self._standing[:] = _TOUCHED
+        # For each warp how many groups it knows complete and has committed, and a wgmma that no commit has followed.
+        self.warps: Table = np.zeros((3, warps), np.int64)
+        self._complete, self.committed, self._uncommitted = self.warps
+        self._uncommitted[:] = _NEVER
 
     def touch(self, step: Step, lanes: Lanes) -> None:
         """Lanes execute a step that is `watched`: it reads or writes registers of a `wgmma`."""

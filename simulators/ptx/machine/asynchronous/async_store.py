@@ -19,7 +19,7 @@ def store(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     lanes, size = wave.ids(selection), form.element_bytes
     nbytes = size * len(form.values)
     target = find_shared(wave, step, form.target, lanes, nbytes, nbytes, "writes")
-    signal = find_shared(wave, step, form.barrier, lanes, 8, 8, "signals an mbarrier in")
+    signal = find_shared(wave, step, form.barrier, lanes, 8, 8, "finds its mbarrier in")
     told = dict(zip(signal.positions.tolist(), (signal.offsets >> WORD_SHIFT).tolist(), strict=True))
     values = [wave.registers.read(slot, lanes, 8 * size) for slot in form.values]
     undefined = wave.registers.undefined(form.values, lanes, (8 * size,) * len(form.values))

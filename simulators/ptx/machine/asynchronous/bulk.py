@@ -69,7 +69,7 @@ def _barriers(wave: Wave, step: Step, form: BulkForm, lanes: Lanes) -> dict[int,
     """The word of each lane's mbarrier, where its address is legal."""
     if form.barrier is None:
         return {}
-    found = find_shared(wave, step, form.barrier, lanes, 8, 8, "signals an mbarrier in")
+    found = find_shared(wave, step, form.barrier, lanes, 8, 8, "finds its mbarrier in")
     words = found.offsets >> WORD_SHIFT
     return dict(zip(lanes[found.positions].tolist(), words.tolist(), strict=True))
 
@@ -193,6 +193,8 @@ def issue(
             region.offsets,
             region.nbytes,
             None if word == NONE else np.full(count, barriers.component[word], np.int64),
+            generic=generic,
+            reduces=written and isinstance(target, Reduction),
         )
         (wave.count_written if written else wave.count_read)(region.space, region.nbytes * count)
     wave.asynchronous.in_flight.issue(wave, flight)

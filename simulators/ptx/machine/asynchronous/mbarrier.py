@@ -11,6 +11,7 @@ from tileproof.simulators.ptx.machine.asynchronous.barriers import COUNT_LIMIT, 
 from tileproof.simulators.ptx.machine.asynchronous.places import find_shared
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
 from tileproof.simulators.ptx.machine.registers import EVERY_BIT, Selection, as_selection
+from tileproof.simulators.ptx.machine.schedule import PATIENCE_POLLS
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import NONE, Step
 
@@ -113,7 +114,8 @@ def _wait(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> 
         barriers.observed[seen] = current[done]
         wave.order.acquire_phase(lanes[done], seen << WORD_SHIFT, phase[done], form.orders, form.scope)
     if not done.all():
-        wave.polls += 1
+        # Nothing that these lanes do makes the wait come true: if all of them wait, others go on at once.
+        wave.polls += 1 if done.any() else PATIENCE_POLLS
         wave.asynchronous.in_flight.poll(wave, words[~done])
     # An object that is not there has its finding: the wait is over, so that one cause does not also hang.
     results = np.ones(everyone.size, np.uint64)
@@ -164,7 +166,7 @@ def _copies_arrive(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: L
 def _objects(wave: Wave, step: Step, form: MbarrierForm, lanes: Lanes) -> tuple[Lanes, Lanes]:
     """The lanes whose address is legal, and the words that they name."""
     assert form.object is not None
-    found = find_shared(wave, step, form.object, lanes, _BYTES, _BYTES, "uses an mbarrier in")
+    found = find_shared(wave, step, form.object, lanes, _BYTES, _BYTES, "finds its mbarrier in")
     whole = found.positions.size == lanes.size
     return lanes if whole else lanes[found.positions], found.offsets >> WORD_SHIFT
 

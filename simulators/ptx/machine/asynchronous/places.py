@@ -49,7 +49,7 @@ def find(
         bits: addresses that are already known, relative to the operand's space; else the operand is read.
     """
     addresses = read_addresses(wave, place, lanes) if bits is None else bits
-    positions = _legal(wave, step, place, lanes, addresses, alignment, verb)
+    positions = _legal(wave, step, place, lanes, addresses, nbytes, alignment, verb)
     if positions.size != lanes.size:
         addresses, lanes = addresses[positions], lanes[positions]
     found = []
@@ -89,7 +89,9 @@ def read_addresses(wave: Wave, place: Place, lanes: Lanes) -> Bits:
     return addresses if place.space in _WIDE_SPACES else addresses & np.uint64(0xFFFF_FFFF)
 
 
-def _legal(wave: Wave, step: Step, place: Place, lanes: Lanes, addresses: Bits, alignment: int, verb: str) -> Lanes:
+def _legal(
+    wave: Wave, step: Step, place: Place, lanes: Lanes, addresses: Bits, nbytes: int, alignment: int, verb: str
+) -> Lanes:
     """Positions whose address is defined and aligned."""
     undefined = wave.registers.undefined((place.slot,), as_selection(lanes)) if lanes.size else None
     aligned = addresses & np.uint64(alignment - 1) == 0
@@ -101,7 +103,7 @@ def _legal(wave: Wave, step: Step, place: Place, lanes: Lanes, addresses: Bits, 
         wave.report(FindingKind.UNINITIALISED, message, step.where, lanes[~known])
     wrong = np.flatnonzero(known & ~aligned)
     if wrong.size:
-        message = f"{step.opcode} {verb} at an address that is not a multiple of {alignment}"
+        message = f"{step.opcode} {verb} {nbytes} bytes at an address that is not a multiple of {alignment}"
         wave.report(FindingKind.MISALIGNED, message, step.where, lanes[wrong], f" (0x{int(addresses[wrong[0]]):x})")
     return np.flatnonzero(known & aligned)
 

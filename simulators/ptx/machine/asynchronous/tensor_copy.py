@@ -76,7 +76,7 @@ class _Issue:
         """The mbarrier's word, NONE for a store, None where there is no live object."""
         if self.form.barrier is None:
             return NONE
-        found = find_shared(self.wave, self.step, self.form.barrier, self.lane, 8, 8, "signals an mbarrier in")
+        found = find_shared(self.wave, self.step, self.form.barrier, self.lane, 8, 8, "finds its mbarrier in")
         words = found.offsets >> WORD_SHIFT
         live = signals.usable(self.wave, self.step, self.lane[found.positions], words)
         return int(words[0]) if live.size else None
