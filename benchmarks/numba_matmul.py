@@ -8,15 +8,18 @@ import sys
 import time
 from typing import Any
 
+import numba.cuda
 import numpy as np
-from numba import cuda, float32
+from numba import float32
+
+# The simulator puts its own objects here, of which the types know nothing.
+cuda: Any = numba.cuda
 
 #: Rows and columns of a tile.
 TILE = 16
 
 
-@cuda.jit
-def _multiply(a: Any, b: Any, c: Any) -> None:
+def _tile(a: Any, b: Any, c: Any) -> None:
     left = cuda.shared.array((TILE, TILE), float32)
     right = cuda.shared.array((TILE, TILE), float32)
     x, y = cuda.threadIdx.x, cuda.threadIdx.y
@@ -32,16 +35,19 @@ def _multiply(a: Any, b: Any, c: Any) -> None:
     c[row, column] = total
 
 
+_multiply: Any = cuda.jit(_tile)
+
+
 def main() -> None:
-    """Prints the seconds of one launch and whether the product is right."""
+    """Prints the processor seconds of one launch and whether the product is right."""
     size = int(sys.argv[1])
     random = np.random.default_rng(0)
     a, b = random.integers(-3, 4, (2, size, size)).astype(np.float32)
     c = np.zeros((size, size), np.float32)
     blocks = size // TILE
-    started = time.perf_counter()
+    started = time.process_time()
     _multiply[(blocks, blocks), (TILE, TILE)](a, b, c)
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     sys.stdout.write(f"{seconds} {int(np.array_equal(c, a @ b))}\n")
 
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.device import Device
-from tileproof.simulators.ptx.findings import Finding, FindingKind, Note
+from tileproof.simulators.ptx.findings import Finding, Note
 
 Words = NDArray[np.uint32]
 
@@ -70,7 +70,6 @@ def run(
     target: NDArray[Any] | None = None,
     shared: str = "",
     cluster: int = 1,
-    races: bool = False,
     engine: str = "fast",
 ) -> Outcome:
     """Launch a kernel; `in` holds 0, 1, 2, ... and `out` zeros unless given."""
@@ -79,5 +78,4 @@ def run(
     out = device.upload(np.zeros(2048, np.uint32) if target is None else target)
     kernel = device.load_ptx(module(body, shared))["k"]
     report = kernel.launch(grid=(blocks, 1, 1), block=(threads, 1, 1), args=(numbers, out), cluster=(cluster, 1, 1))
-    findings = [finding for finding in report.findings if races or finding.kind is not FindingKind.RACE]
-    return Outcome(findings, report.notes, out.download())
+    return Outcome(report.findings, report.notes, out.download())

@@ -190,7 +190,7 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_misuse_between_blocks_is_found(name: str, schedule: str, seed: int) -> None:
     body, kind, said = WRONG[name]
-    findings = run(body, schedule, seed, blocks=2, cluster=2, races=True).findings
+    findings = run(body, schedule, seed, blocks=2, cluster=2).findings
     assert any(finding.kind is kind and said in finding.message for finding in findings), findings
 
 

@@ -178,6 +178,12 @@ WRONG = {
         FindingKind.OUT_OF_BOUNDS,
         "shared memory outside the 512 bytes",
     ),
+    "a row of a matrix in a peer's memory": (
+        f"{SYNC} mov.u64 %d1, s; cvta.shared.u64 %d1, %d1; mapa.u64 %d1, %d1, %next;"
+        f"ldmatrix.sync.aligned.m8n8.x1.b16 {{%r1}}, [%d1]; {SYNC}",
+        FindingKind.OUT_OF_BOUNDS,
+        "reads another block's shared memory, and only shared memory of the block is legal",
+    ),
     "a generic address of global memory": (
         "mapa.u64 %d1, %o, 0;",
         FindingKind.OUT_OF_BOUNDS,
@@ -212,6 +218,39 @@ def test_threads_of_a_block_tell_each_other_that_the_peers_have_started(how: str
     findings, out = launch(body, schedule, seed)
     assert findings == []
     np.testing.assert_array_equal(out, of_next())
+
+
+READ_THE_NEXT = "mapa.shared::cluster.u32 %b, %a, %next; ld.shared::cluster.u32 %r1, [%b]; st.global.u32 [%o], %r1;"
+
+
+@on_wrong_schedules
+def test_a_peer_that_may_exit_before_it_is_read_is_found(schedule: str, seed: int) -> None:
+    findings, _ = launch(f"{SYNC} {READ_THE_NEXT}", schedule, seed)
+    assert {f.kind for f in findings} <= {FindingKind.RACE, FindingKind.USE_AFTER_FREE}
+    assert any("that may have exited" in f.message or "that has exited" in f.message for f in findings)
+    relaxed = SYNC.replace("arrive", "arrive.relaxed")
+    assert launch(f"{SYNC} {READ_THE_NEXT} {relaxed}", schedule, seed)[0] != []
+    assert launch(f"{SYNC} {READ_THE_NEXT} fence.acq_rel.cluster; {relaxed}", schedule, seed)[0] == []
+
+
+@on_right_schedules
+def test_one_thread_that_knows_keeps_its_block_alive(schedule: str, seed: int) -> None:
+    leave = "barrier.cluster.arrive.aligned; setp.lt.u32 %p1, %t, 32; @%p1 exit; barrier.cluster.wait;"
+    body = f"{SYNC} {READ_THE_NEXT} {leave}"
+    findings, out = launch(body, schedule, seed)
+    assert findings == []
+    np.testing.assert_array_equal(out, of_next())
+
+
+@on_wrong_schedules
+def test_a_relaxed_arrival_orders_no_stores(schedule: str, seed: int) -> None:
+    store = "mapa.shared::cluster.u32 %b, %a, %next; st.shared::cluster.u32 [%b+256], %r0;"
+    body = f"{SYNC} {store} {{end}} ld.shared.u32 %r1, [%a+256];"
+    relaxed = SYNC.replace("arrive", "arrive.relaxed")
+    assert launch(body.format(end=SYNC), schedule, seed)[0] == []
+    findings, _ = launch(body.format(end=relaxed), schedule, seed)
+    assert FindingKind.RACE in {f.kind for f in findings}
+    assert launch(body.format(end="fence.acq_rel.cluster;" + relaxed), schedule, seed)[0] == []
 
 
 def test_a_peer_that_has_exited_is_gone() -> None:

@@ -64,6 +64,13 @@ RIGHT = {
     "threads that have exited count with their warp": "@%p2 exit; bar.sync 1, 128; @%p0 bar.sync 2, 32;",
     "only exited threads are missing": "@%p0 bra X; @%p1 exit; bar.sync 2, 96; X: exit;",
     "the whole block and a part of it": "bar.sync 0; @%p0 bar.sync 1, 32; bar.sync 0, 128;",
+    "producer and consumer": (
+        "mov.u32 %r1, 0; @%p1 bra C; @!%p0 ret;"
+        "P: st.shared.u32 [%a], %r1; bar.arrive 1, 64; bar.sync 2, 64; add.u32 %r1, %r1, 1;"
+        "setp.lt.u32 %p3, %r1, 5; @%p3 bra P; ret;"
+        "C: bar.sync 1, 64; ld.shared.u32 %r2, [%a+-128]; bar.arrive 2, 64; add.u32 %r1, %r1, 1;"
+        "setp.lt.u32 %p3, %r1, 5; @%p3 bra C;"
+    ),
 }
 
 
@@ -129,12 +136,32 @@ WRONG = {
     "two arrivals before anybody waits": (
         "@%p0 bar.arrive 1, 96; @%p0 bar.arrive 1, 96; bar.sync 0; @%p1 bar.sync 1, 96;",
         FindingKind.BARRIER,
-        "bar.arrive comes to a barrier a second time before the barrier is complete",
+        "bar.arrive comes to a barrier a second time and cannot know that its last round is complete",
+    ),
+    "an arrival that nobody answers": (
+        "@%p0 bar.arrive 1, 64; @%p0 bar.arrive 1, 64; @%p1 bar.sync 1, 64; @%p1 bar.sync 1, 64; bar.sync 0;",
+        FindingKind.BARRIER,
+        "bar.arrive comes to a barrier a second time and cannot know that its last round is complete",
+    ),
+    "a consumer that reads before the arrival": (
+        "@%p1 bra C; @!%p0 ret; bar.arrive 1, 64; st.shared.u32 [%a], %t; bar.sync 2, 64; ret;"
+        "C: bar.sync 1, 64; ld.shared.u32 %r2, [%a+-128]; bar.sync 2, 64;",
+        FindingKind.RACE,
+        "that another thread wrote",
+    ),
+    "a slot that is handed back before it is read": (
+        "mov.u32 %r1, 0; @%p1 bra C; @!%p0 ret;"
+        "P: st.shared.u32 [%a], %r1; bar.arrive 1, 64; bar.sync 2, 64; add.u32 %r1, %r1, 1;"
+        "setp.lt.u32 %p3, %r1, 5; @%p3 bra P; ret;"
+        "C: bar.sync 1, 64; bar.arrive 2, 64; ld.shared.u32 %r2, [%a+-128]; add.u32 %r1, %r1, 1;"
+        "setp.lt.u32 %p3, %r1, 5; @%p3 bra C;",
+        FindingKind.RACE,
+        "shared memory that another thread",
     ),
     "a wait behind the own arrival": (
         "@%p0 bar.arrive 1, 96; @%p0 bar.sync 1, 96; @%p1 bar.sync 1, 96;",
         FindingKind.BARRIER,
-        "bar.sync comes to a barrier a second time before the barrier is complete",
+        "bar.sync comes to a barrier a second time and cannot know that its last round is complete",
     ),
     "a reduction and a wait": (
         "@%p0 bar.sync 1, 64; @%p1 bar.red.popc.u32 %r1, 1, 64, %p1;",

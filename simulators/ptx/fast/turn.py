@@ -42,7 +42,7 @@ class FastTurns:
         self._frame = np.zeros(layout.FRAME, np.int64)
         self._counters = np.zeros(layout.COUNTERS, np.int64)
         self._spaces = np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64)
-        self._ordered, self._moves = True, 0
+        self._ordered, self._opened = True, 0
         self._make_room(0)
 
     def _make_room(self, lanes: int) -> None:
@@ -62,7 +62,7 @@ class FastTurns:
 
     def _look(self, wave: Wave) -> None:
         """Where the wave's memories are."""
-        self._moves = wave.shared.moves.count
+        self._opened = _opened(wave)
         for index, space in enumerate(_WINDOWS, start=1):
             window = wave.spaces[space]
             # The shared memory of a cluster of several blocks is the reference engine's: its line says 0 bytes.
@@ -100,7 +100,7 @@ class FastTurns:
         together, passed, made = count == registers.present and not self._ordered, False, 0
         while True:
             open_ = registers.brackets.live
-            if open_ or wave.shared.moves.count != self._moves:
+            if self._opened != _opened(wave):  # compiled code knows no intervals
                 self._look(wave)
             frame[: layout.ASKED + 1] = (
                 *(pc, stop, most - made, 0, count, registers.present, together, open_, self._ordered, passed, 0),
@@ -161,6 +161,11 @@ class FastTurns:
         counters.shared_bytes_read += int(ours[layout.SHARED_READ])
         counters.shared_bytes_written += int(ours[layout.SHARED_WRITTEN])
         ours[:] = 0
+
+
+def _opened(wave: Wave) -> int:
+    """How many of the wave's memories hold what an approximate function left open; it only grows."""
+    return sum(getattr(wave.spaces[space], "brackets", None) is not None for space in _WINDOWS)
 
 
 def lanes_of(runs: Lanes) -> Lanes:

@@ -57,6 +57,8 @@ def pieces(wave: Wave, step: Step, selection: Selection, lanes: Lanes) -> Iterat
             message = f"{step.opcode} {verb(step)} {fault.message}"
             wave.report(fault.kind, message, step.where, owners[fault.positions], fault.detail)
         for piece in found:
+            if wave.peer_accesses is not None and space is StateSpace.CLUSTER:
+                wave.peer_accesses.record(step, owners[piece.positions], piece.offsets // wave.shared.stride)
             if space in (StateSpace.SHARED, StateSpace.CLUSTER) and wave.asynchronous.barriers.any_live:
                 _check_objects(wave, step, owners[piece.positions], piece.offsets, nbytes)
             yield _HOME.get(space, space), _positions(piece.positions, chosen, legal), piece

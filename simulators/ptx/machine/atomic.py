@@ -87,7 +87,7 @@ def _is_wide(step: Step) -> bool:
 
 
 def _parts(step: Step, piece: Piece) -> list[_Part]:
-    if _is_wide(step):
+    if len(step.destinations) == 1 or _is_wide(step):
         return [_Part(piece, step.access_bytes)]
     size = access_of(step).size
     moved = (replace(piece, offsets=piece.offsets + index * size) for index in range(len(step.destinations)))

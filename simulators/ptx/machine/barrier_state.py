@@ -1,5 +1,7 @@
 """What barriers, and `setmaxnreg`, remember of the resident warps."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from tileproof.simulators.ptx.machine.geometry import Geometry
@@ -13,6 +15,23 @@ FREE = 0
 WHOLE_BLOCK = -1
 
 
+@dataclass(frozen=True)
+class Round:
+    """A completed round of a barrier at which some warps arrived without waiting.
+
+    Attributes:
+        came: lanes that came.
+        came_at: their epochs then.
+        waited: those of them that waited.
+        went_on_at: the epochs in which these went on.
+    """
+
+    came: Lanes
+    came_at: Lanes
+    waited: Lanes
+    went_on_at: Lanes
+
+
 class BlockBarriers:
     """The barriers of the resident blocks.
 
@@ -22,6 +41,8 @@ class BlockBarriers:
         waits_at: for every lane, the barrier that it waits at.
         expected: [block, barrier], the warps of a round: free, the whole block, or how many.
         active: how many barriers somebody has come to.
+        came_at: [barrier, lane], the epoch in which the lane came, where order is checked.
+        rounds: by barrier (16 * block + number) and warp, the last round at which the warp did not wait.
     """
 
     def __init__(self, blocks: int, lanes: int) -> None:
@@ -30,6 +51,8 @@ class BlockBarriers:
         self.waits_at: Lanes = np.full(lanes, NOWHERE, np.int64)
         self.expected: Lanes = np.full((blocks, BARRIERS), FREE, np.int64)
         self.active = 0
+        self.came_at: Lanes = np.zeros((BARRIERS, lanes), np.int64)
+        self.rounds: dict[tuple[int, int], Round] = {}
 
 
 class ClusterBarriers:

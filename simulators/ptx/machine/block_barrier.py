@@ -13,6 +13,7 @@ the barrier is complete and free again, and warp 1 goes on with all that warp 0 
 import numpy as np
 
 from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine import barrier_reuse
 from tileproof.simulators.ptx.machine.barrier_reduction import reduce
 from tileproof.simulators.ptx.machine.barrier_state import BARRIERS, FREE, NOWHERE, WHOLE_BLOCK
 from tileproof.simulators.ptx.machine.memory import Lanes, Mask
@@ -37,14 +38,15 @@ def wait(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
     wave.status[active] = Status.AT_BARRIER
     numbers = _numbers(wave, step, active)
     wave.block_barriers.waits_at[active] = numbers
-    _come(wave, step, pc, lanes, numbers, _warps(wave, step, active))
+    _come(wave, step, pc, lanes, numbers, _warps(wave, step, active), waits=True)
     return False
 
 
 def arrive(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     """Lanes come to a barrier and go on."""
     wave.changes += 1
-    _come(wave, step, pc, wave.ids(selection), _numbers(wave, step, selection), _warps(wave, step, selection))
+    lanes, numbers = wave.ids(selection), _numbers(wave, step, selection)
+    _come(wave, step, pc, lanes, numbers, _warps(wave, step, selection), waits=False)
 
 
 def release_after_exit(wave: Wave, blocks: Lanes) -> None:
@@ -103,12 +105,12 @@ def _warps(wave: Wave, step: Step, active: Selection) -> Lanes:
     return np.where(wrong, WHOLE_BLOCK, counts // WARP)
 
 
-def _come(wave: Wave, step: Step, pc: int, lanes: Lanes, numbers: Lanes, warps: Lanes) -> None:
+def _come(wave: Wave, step: Step, pc: int, lanes: Lanes, numbers: Lanes, warps: Lanes, *, waits: bool) -> None:
     """Enter the lanes at their barriers, and complete those that miss nobody now."""
     table, blocks = wave.block_barriers, lanes // wave.geometry.lanes_per_block
-    again = table.here[numbers, lanes]
+    again = table.here[numbers, lanes] | np.isin(lanes, barrier_reuse.unaware(wave, lanes, numbers))
     if again.any():
-        message = f"{step.opcode} comes to a barrier a second time before the barrier is complete"
+        message = f"{step.opcode} comes to a barrier a second time and cannot know that its last round is complete"
         wave.report(FindingKind.BARRIER, message, step.where, lanes[again], f" (barrier {int(numbers[again][0])})")
     keys, first, inverse = np.unique(blocks * BARRIERS + numbers, return_index=True, return_inverse=True)
     expected = table.expected.reshape(-1)
@@ -123,6 +125,10 @@ def _come(wave: Wave, step: Step, pc: int, lanes: Lanes, numbers: Lanes, warps: 
         wave.report(FindingKind.BARRIER, message, step.where, lanes[differs], detail)
     table.here[numbers, lanes] = True
     table.place[numbers, lanes] = pc
+    if wave.order.enabled:
+        table.came_at[numbers, lanes] = wave.order.epochs(lanes)
+    if not waits:
+        wave.order.block_arrive(lanes, blocks * BARRIERS + numbers)
     _release(wave, keys)
 
 
@@ -168,7 +174,11 @@ def _complete(wave: Wave, number: int, lanes: Lanes) -> None:
     steps = [wave.program.steps[pc] for pc in places]
     if all(step.mode is not None for step in steps):
         reduce(wave, steps, groups)
-    wave.order.block_barrier(waiting, np.setdiff1d(lanes, waiting))
+    keys = None
+    if waiting.size < lanes.size:
+        keys = np.unique(lanes // wave.geometry.lanes_per_block) * BARRIERS + number
+    wave.order.block_barrier(waiting, keys)
+    barrier_reuse.remember(wave, number, lanes, waiting)
     wave.acquaintance.tell_blocks(waiting)
     wave.changes += 1
     wave.status[waiting] = Status.RUNNING

@@ -89,7 +89,14 @@ def _fence(step: Step) -> Handler:
             addresses = wave.registers.read(step.sources[0], selection)
             wave.asynchronous.maps.update(zip(blocks.tolist(), addresses.tolist(), strict=True))
 
-    handlers = {FenceKind.THREADS: threads, FenceKind.ASYNC_PROXY: async_proxy, FenceKind.TENSOR_MAP_PROXY: tensor_maps}
+    # `fence.mbarrier_init` publishes inits through the next barrier of the cluster, also a relaxed one. That it
+    # publishes what else the thread wrote before is a leniency.
+    handlers = {
+        FenceKind.THREADS: threads,
+        FenceKind.MBARRIER_INIT: threads,
+        FenceKind.ASYNC_PROXY: async_proxy,
+        FenceKind.TENSOR_MAP_PROXY: tensor_maps,
+    }
     return handlers.get(form.kind, _nothing)
 
 

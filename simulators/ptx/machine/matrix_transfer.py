@@ -123,13 +123,17 @@ def _providers(wave: Wave, selection: Selection, transfer: FragmentMap) -> Lanes
 
 
 def _shared_pieces(wave: Wave, step: Step, providers: Lanes) -> Iterator[tuple[Positions, Piece]]:
-    """Legal rows; generic addresses must lie in shared memory (PTX ISA, "ldmatrix")."""
+    """Legal rows; generic addresses must lie in the block's shared memory (PTX ISA, "ldmatrix")."""
     for space, positions, piece in pieces(wave, step, as_selection(providers), providers):
+        here = providers[positions]
         if space is StateSpace.SHARED:
-            yield positions, piece
-            continue
-        message = f"{step.opcode} {verb(step)} {space.value} memory, and only shared memory is legal"
-        wave.report(FindingKind.OUT_OF_BOUNDS, message, step.where, providers[positions])
+            blocks = here // wave.geometry.lanes_per_block
+            if (piece.offsets // max(wave.shared.stride, 1) == blocks).all():
+                yield positions, piece
+                continue
+        what = "another block's shared" if space is StateSpace.SHARED else space.value
+        message = f"{step.opcode} {verb(step)} {what} memory, and only shared memory of the block is legal"
+        wave.report(FindingKind.OUT_OF_BOUNDS, message, step.where, here)
 
 
 def _loaded(transfer: FragmentMap, rows: Bytes) -> Bits:

@@ -24,6 +24,7 @@ from tileproof.simulators.ptx.machine.loops import Loops
 from tileproof.simulators.ptx.machine.memory import Bits, GlobalMemory, Lanes, Mask, Space, Window
 from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
 from tileproof.simulators.ptx.machine.order.order import Order
+from tileproof.simulators.ptx.machine.peer_access import PeerAccesses
 from tileproof.simulators.ptx.machine.product_registers import ProductRegisters
 from tileproof.simulators.ptx.machine.registers import RegisterFile, Registers, Selection
 from tileproof.simulators.ptx.machine.reporter import Reporter
@@ -143,6 +144,9 @@ class Wave:
         }
         self.order = Order(program, self._reporter, memory.order, shared.stride)
         self.shared = shared
+        self.peer_accesses = (
+            None if geometry.blocks_per_cluster == 1 else PeerAccesses(geometry, self.order, self._reporter)
+        )
         self._shared_base, self._lanes, self._blocks = memory.shared.base, lanes, blocks
 
     # What many kernels have no use for is made at its first use: a wave of a short kernel must cost little.
@@ -225,13 +229,14 @@ class Wave:
         self.status[lanes] = Status.EXITED
         self.registers.leave(lanes.size)
         self.order.exit(lanes)
-        if self.registers.present == 0:
-            self.acquaintance.gone[:] = True
+        if self.registers.present == 0 and self.peer_accesses is None:
             self.alive[:] = 0
             return
-        blocks = self.geometry.blocks_of(lanes)
-        running = self.status.reshape(-1, self.geometry.lanes_per_block)[blocks] != Status.EXITED
-        self.acquaintance.gone[blocks] = ~running.any(axis=1)
+        if self.peer_accesses is not None:
+            blocks = self.geometry.blocks_of(lanes)
+            running = self.status.reshape(-1, self.geometry.lanes_per_block)[blocks] != Status.EXITED
+            self.acquaintance.gone[blocks] = ~running.any(axis=1)
+            self.peer_accesses.end(blocks[self.acquaintance.gone[blocks]])
         warps = distinct(lanes >> WARP_SHIFT)
         self.alive[warps] = _warp_words(self.status.reshape(-1, WARP)[warps].reshape(-1) != Status.EXITED)
 

@@ -30,4 +30,4 @@ def store(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         payload = Payload.of_values([value[position] for value in values], masks, size)
         region = Region(StateSpace.SHARED, wave.shared, np.array([offset]), nbytes)
         end: Target = region if form.operation is None else Reduction(region, form.operation, size)
-        issue(wave, step, pc, int(lanes[position]), Value(payload), end, told[position], nbytes)
+        issue(wave, step, pc, int(lanes[position]), Value(payload), end, told[position], nbytes, generic=True)

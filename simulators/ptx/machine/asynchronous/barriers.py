@@ -14,6 +14,7 @@ import numpy as np
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
 
 WORD_SHIFT = 3
+OBJECT_BYTES = 1 << WORD_SHIFT
 # Largest count, expected or pending, and largest magnitude of the transaction count (PTX ISA, "Contents of the mbarrier
 # object").
 COUNT_LIMIT = (1 << 20) - 1

@@ -7,15 +7,19 @@ import numpy as np
 from tileproof.simulators.ptx.async_form import MbarrierAction, MbarrierForm
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.asynchronous import signals, small_copy
-from tileproof.simulators.ptx.machine.asynchronous.barriers import COUNT_LIMIT, WORD_SHIFT, Life, pending_of
+from tileproof.simulators.ptx.machine.asynchronous.barriers import (
+    COUNT_LIMIT,
+    OBJECT_BYTES,
+    WORD_SHIFT,
+    Life,
+    pending_of,
+)
 from tileproof.simulators.ptx.machine.asynchronous.places import find_shared
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
 from tileproof.simulators.ptx.machine.registers import EVERY_BIT, Selection, as_selection
 from tileproof.simulators.ptx.machine.schedule import PATIENCE_POLLS
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import NONE, Step
-
-_BYTES = 8
 
 
 def mbarrier(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
@@ -39,12 +43,16 @@ def _init(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> 
         barriers.init(here, counts[turn])
         for lane, word in zip(lanes[turn].tolist(), here.tolist(), strict=True):
             barriers.component[word] = wave.order.object_init(lane, word << WORD_SHIFT)
+    signals.use(wave, step, pc, lanes, words, writes=True)
     wave.changes += 1
 
 
 def _invalidate(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> None:
     lanes, words = _live_objects(wave, step, form, lanes)
     barriers = wave.asynchronous.barriers
+    # Its order after the last uses is not checked: between the two the standard library's pipeline has only a match of
+    # the warp's lanes, which orders no memory.
+    signals.use(wave, step, pc, lanes, words)
     for turn in signals.turns(wave, words):
         good = signals.usable(wave, step, lanes[turn], words[turn])
         here = words[turn][good]
@@ -57,6 +65,7 @@ def _invalidate(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lane
 def _arrive(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> None:
     everyone = lanes
     lanes, words = _live_objects(wave, step, form, lanes)
+    signals.use(wave, step, pc, lanes, words)
     counts = _count(wave, step, form.count, lanes, "the count")
     if form.bytes != NONE:
         signals.expect(wave, step, lanes, words, _count(wave, step, form.bytes, lanes, "the bytes", least=0))
@@ -87,6 +96,7 @@ def _drop(wave: Wave, step: Step, lanes: Lanes, words: Lanes, counts: Lanes) -> 
 
 def _expect(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> None:
     lanes, words = _live_objects(wave, step, form, lanes)
+    signals.use(wave, step, pc, lanes, words)
     sign = 1 if form.action is MbarrierAction.EXPECT else -1
     nbytes = sign * _count(wave, step, form.bytes, lanes, "the bytes", least=0)
     signals.expect(wave, step, lanes, words, nbytes)
@@ -112,6 +122,7 @@ def _wait(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> 
     if done.any():
         seen = words[done]
         barriers.observed[seen] = current[done]
+        signals.use(wave, step, pc, lanes[done], seen)
         wave.order.acquire_phase(lanes[done], seen << WORD_SHIFT, phase[done], form.orders, form.scope)
     if not done.all():
         # Nothing that these lanes do makes the wait come true: if all of them wait, others go on at once.
@@ -151,6 +162,7 @@ def _copies_arrive(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: L
     """`cp.async.mbarrier.arrive`: the arrival comes when the lane's earlier copies have landed."""
     lanes, words = _live_objects(wave, step, form, lanes)
     barriers = wave.asynchronous.barriers
+    signals.use(wave, step, pc, lanes, words)
     signals.unseen(wave, step, lanes, words)
     if not form.no_increment:
         np.add.at(barriers.pending, words, 1)
@@ -166,7 +178,7 @@ def _copies_arrive(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: L
 def _objects(wave: Wave, step: Step, form: MbarrierForm, lanes: Lanes) -> tuple[Lanes, Lanes]:
     """The lanes whose address is legal, and the words that they name."""
     assert form.object is not None
-    found = find_shared(wave, step, form.object, lanes, _BYTES, _BYTES, "finds its mbarrier in")
+    found = find_shared(wave, step, form.object, lanes, OBJECT_BYTES, OBJECT_BYTES, "finds its mbarrier in")
     whole = found.positions.size == lanes.size
     return lanes if whole else lanes[found.positions], found.offsets >> WORD_SHIFT
 

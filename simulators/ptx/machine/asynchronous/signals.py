@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tileproof.simulators.ptx.findings import FindingKind
-from tileproof.simulators.ptx.machine.asynchronous.barriers import COUNT_LIMIT, WORD_SHIFT, Life
+from tileproof.simulators.ptx.machine.asynchronous.barriers import COUNT_LIMIT, OBJECT_BYTES, WORD_SHIFT, Life
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes
+from tileproof.simulators.ptx.machine.order.kinds import AccessKind
 from tileproof.simulators.ptx.machine.wave import Wave
-from tileproof.simulators.ptx.program import Step
+from tileproof.simulators.ptx.program import Scope, StateSpace, Step
 
 Publish = Callable[[Lanes, Lanes], None]
 """Tells the order core that lanes arrive on the mbarriers at byte offsets of the wave's shared memory."""
@@ -92,6 +93,14 @@ def check_bytes(wave: Wave, step: Step, lanes: Lanes, words: Lanes) -> None:
         )
         detail = f" (shared 0x{barriers.address(word):x}: {barriers.issued[word]} of {barriers.asked[word]} expected)"
         wave.report(FindingKind.ASYNC, message, step.where, lanes[short], detail)
+
+
+def use(wave: Wave, step: Step, pc: int, lanes: Lanes, words: Lanes, *, writes: bool = False) -> None:
+    """Tell the order core that lanes use objects, or write them (`init`): every use comes after the init."""
+    if lanes.size:
+        kind = AccessKind(True) if writes else AccessKind(False, strong=True, scope=Scope.SYS)
+        offsets = words << WORD_SHIFT
+        wave.order.access(kind, step, pc, lanes, StateSpace.SHARED, wave.shared, offsets, OBJECT_BYTES)
 
 
 def usable(wave: Wave, step: Step, lanes: Lanes, words: Lanes) -> Lanes:

@@ -24,6 +24,8 @@ from tileproof.simulators.ptx.program import Scope
 # Completed phases that can still be waited for: a parity tells the last two apart.
 _KEPT_PHASES = 4
 _MORE_COMPONENTS = 16
+# Named barriers of a block: number n of block b has the key 16 b + n.
+BLOCK_BARRIERS = 16
 
 
 @dataclass
@@ -57,6 +59,7 @@ class Objects:
         self._key_bytes = key_bytes
         self._objects: dict[int, Object] = {}
         self._clusters: dict[tuple[int, int], Object] = {}
+        self._blocks: dict[int, Snapshot] = {}
         self._spare: dict[int, list[int]] = {}
         self._clocks.holders.append(self._hold)
 
@@ -70,6 +73,9 @@ class Objects:
                 if snapshot is not None:
                     held.rows.append(snapshot[:, 0])
                     held.maps.append(snapshot[:, 1])
+        for snapshot in self._blocks.values():
+            held.rows.append(snapshot[:, 0])
+            held.maps.append(snapshot[:, 1])
 
     def init(self, key: int) -> int:
         """A new object at this byte; its component."""
@@ -158,6 +164,22 @@ class Objects:
                 if snapshot is not None:
                     for target in views:
                         self._knowledge.learn(target, lanes[(keys == key) & (phases == phase)], snapshot)
+
+    def block_arrive(self, lanes: Lanes, keys: Lanes) -> None:
+        """Lanes publish to barriers of their blocks, whose round they do not wait for."""
+        for key in np.unique(keys).tolist():
+            if key not in self._blocks:
+                self._blocks[key] = self._knowledge.snapshot()
+            self._knowledge.publish(self._knowledge.views, lanes[keys == key], self._blocks[key])
+
+    def block_complete(self, lanes: Lanes, blocks: Lanes, keys: Lanes) -> None:
+        """Rounds of barriers are complete: the lanes, of these blocks, learn what was published to them."""
+        for key in keys.tolist():
+            snapshot = self._blocks.pop(key, None)
+            here = lanes[blocks == key // BLOCK_BARRIERS]
+            if snapshot is not None and here.size:
+                with self._clocks.holding(snapshot[:, 0].tolist(), snapshot[:, 1].tolist()):
+                    self._knowledge.learn(self._knowledge.views, here, snapshot)
 
     def cluster_arrive(self, lanes: Lanes, views: Views | None) -> None:
         """Lanes publish to their clusters' barriers."""

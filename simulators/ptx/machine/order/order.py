@@ -16,6 +16,7 @@ from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
 from tileproof.simulators.ptx.machine.order.objects import Objects
 from tileproof.simulators.ptx.machine.order.patterns import Patterns, Places
 from tileproof.simulators.ptx.machine.reporter import Reporter
+from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
 from tileproof.simulators.ptx.program import FenceKind, Program, Scope, StateSpace, Step
 
 
@@ -162,20 +163,45 @@ class Order:
             views = self.knowledge.views
             views[plane, lanes, column] = np.maximum(views[plane, lanes, column], bounds)
 
-    def block_barrier(self, lanes: Lanes, publish_only: Lanes | None = None) -> None:
-        """Completed block barriers: `lanes` publish and learn, `publish_only` (`bar.arrive`) publish.
+    def block_arrive(self, lanes: Lanes, keys: Lanes) -> None:
+        """`bar.arrive`: the lanes publish to a barrier (its number and 16 times the block) and do not wait for it."""
+        if self.enabled and lanes.size:
+            self.objects.block_arrive(lanes, keys)
+            self.knowledge.tick(lanes)
+
+    def block_barrier(self, lanes: Lanes, keys: Lanes | None = None) -> None:
+        """Completed block barriers: the lanes that waited publish and learn, also what `block_arrive` published.
 
         Lanes of several blocks may come together: each block's barrier is one. Two barriers of one block are two calls.
+
+        Args:
+            lanes: those that waited.
+            keys: the barriers, where somebody may have arrived without waiting.
         """
-        if not self.enabled or not lanes.size:
+        if not self.enabled:
             return
-        blocks, groups = np.unique(self.knowledge.blocks(lanes), return_inverse=True)
-        if publish_only is None or not publish_only.size:
-            self.knowledge.meet(lanes, groups)
-            return
-        others = self.knowledge.blocks(publish_only)
-        listening = np.isin(others, blocks)
-        self.knowledge.meet(lanes, groups, publish_only[listening], np.searchsorted(blocks, others[listening]))
+        blocks = self.knowledge.blocks(lanes)
+        if lanes.size:
+            self.knowledge.meet(lanes, np.unique(blocks, return_inverse=True)[1])
+        if keys is not None:
+            self.objects.block_complete(lanes, blocks, keys)
+
+    def epochs(self, lanes: Lanes) -> Lanes:
+        """When it is for each lane: what it does now is known to those who `know` of this epoch."""
+        epochs: Lanes = self.knowledge.ticks[lanes >> WARP_SHIFT].astype(np.int64)
+        return epochs
+
+    def know(self, lanes: Lanes, others: Lanes, epochs: Lanes, *, reads: bool = False) -> Mask:
+        """Whether each lane knows of each other lane's epoch, [lanes, others]; all of one unit, order is on.
+
+        With `reads` as far as reads go: arrivals on a peer's barrier whose scope does not reach it count too.
+        """
+        plane = self.knowledge.number[Plane.READS] if reads else 0
+        rows = self.knowledge.views[plane, lanes, core.ROW]
+        components = others % self.knowledge.shape[core.LANES_PER_UNIT]
+        known: Mask = self.knowledge.clocks.rows[rows][:, components] > epochs
+        known |= lanes[:, np.newaxis] == others
+        return known
 
     def warp_barrier(self, lanes: Lanes) -> None:
         """`bar.warp.sync`: the given lanes of each warp are the members of one."""

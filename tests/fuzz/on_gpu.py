@@ -1,0 +1,99 @@
+"""Run on a machine with an H200: random programs on the GPU and on the simulator, every output byte.
+
+python tests/fuzz/on_gpu.py EVIDENCE.json [PROGRAMS [FIRST_SEED]]
+
+The programs use the arithmetic that alu.json shows to be equal; the driver assembles their PTX.
+"""
+
+import hashlib
+import json
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import cupy
+import numpy as np
+from outcome import Coordinates, Outcome, outcome
+from random_program import CELLS, OUTPUT_BYTES, RandomProgram, random_program
+
+from tileproof.conformance.environment import capture
+from tileproof.conformance.records import to_json
+
+MEASURED = Path(__file__).parents[2] / "docs" / "evidence" / "h200-2026-11-30" / "alu.json"
+
+
+def measured_opcodes() -> frozenset[str]:
+    rows = json.loads(MEASURED.read_text())["rows"]
+    return frozenset(row["opcode"] for row in rows)
+
+
+def program_of(seed: int) -> RandomProgram:
+    return random_program(seed, opcodes=measured_opcodes())
+
+
+def simulated(seed: int) -> Outcome:
+    return outcome(program_of(seed), Coordinates("fast", "friendly", seed), seed)
+
+
+def on_gpu(program: RandomProgram, seed: int) -> tuple[bytes, bytes]:
+    """Output and cells of the program on the GPU."""
+    module = cupy.cuda.function.Module()
+    module.load(program.text.encode() + b"\0")
+    output = cupy.zeros(program.blocks * program.threads * OUTPUT_BYTES, cupy.uint8)
+    words, cells = cupy.asarray(program.input_words(seed)), cupy.zeros(6 * CELLS, cupy.uint32)
+    arguments = (np.uint64(output.data.ptr), np.uint64(words.data.ptr), np.uint64(cells.data.ptr))
+    module.get_function("k")((program.blocks,), (program.threads,), arguments)
+    return cupy.asnumpy(output).tobytes(), cupy.asnumpy(cells).tobytes()
+
+
+def judge(seed: int, expected: Outcome) -> str:
+    """What differs; empty for nothing."""
+    if expected.refusal or expected.findings:
+        return expected.refusal or f"finding {expected.findings[0]}"
+    try:
+        output, cells = on_gpu(program_of(seed), seed)
+    except cupy.cuda.driver.CUDADriverError as error:
+        return f"GPU: {str(error)[:200]}"
+    written = np.frombuffer(expected.written, np.uint8) != 0
+    ours, theirs = np.frombuffer(expected.output, np.uint8), np.frombuffer(output, np.uint8)
+    wrong = np.flatnonzero(written & (ours != theirs))
+    if wrong.size:
+        thread, place = divmod(int(wrong[0]), OUTPUT_BYTES)
+        return f"{wrong.size} bytes of output, first of thread {thread} at {place}"
+    return "" if cells == expected.cells else "cells"
+
+
+def main() -> None:
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
+    first = int(sys.argv[3]) if len(sys.argv) > 3 else 0
+    started = time.monotonic()
+    digest, different, opcodes = hashlib.sha256(), {}, Counter[str]()
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        seeds = range(first, first + count)
+        for seed, expected in zip(seeds, pool.map(simulated, seeds, chunksize=8), strict=True):
+            difference = judge(seed, expected)
+            digest.update(expected.output)
+            opcodes.update(line.split()[0] for line in program_of(seed).text.splitlines() if line.strip())
+            if difference:
+                different[seed] = difference
+    evidence = {
+        "what": "random programs (tests/fuzz) on the GPU and on the simulator: bytes of all outputs",
+        "environment": to_json(capture()),
+        "programs": count,
+        "first_seed": first,
+        "different": different,
+        "distinct_opcodes": len(opcodes),
+        "digest_of_outputs": digest.hexdigest(),
+        "seconds": round(time.monotonic() - started, 1),
+    }
+    Path(sys.argv[1]).write_text(json.dumps(evidence, indent=1) + "\n")
+    sys.stdout.write(f"{count} programs, {len(different)} differ\n")
+    for seed, difference in list(different.items())[:20]:
+        sys.stdout.write(f"seed {seed}: {difference}\n")
+
+
+if __name__ == "__main__":
+    main()
