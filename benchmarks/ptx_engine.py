@@ -1,8 +1,8 @@
 """The CPU device: thread-instructions a second on saxpy and a tiled sgemm, start-up, and how cost grows with work.
 
-Friendly schedule, one core, kernels compiled by NVRTC as ours are, multiply-adds written as fma. The checks are those of
-execution (bounds, lifetime, alignment, definedness) and in a second run those of order too. Times are of the processor,
-not of the clock on the wall, so that a busy machine counts less.
+Friendly schedule, one core, kernels compiled by NVRTC as ours are, multiply-adds written as fma. The checks are those
+of execution (bounds, lifetime, alignment, definedness) and in a second run those of order too. Times are of the
+processor, not of the clock on the wall, so that a busy machine counts less.
 """
 
 import subprocess

@@ -83,7 +83,7 @@ class FastTurns:
 
     def hot(self, pc: int) -> bool:
         """Whether the loop knows the step."""
-        return self._hot[pc]
+        return bool(self._hot[pc])
 
     def run(self, wave: Wave, pc: int, stop: int, most: int, runs: Lanes, count: int) -> tuple[int, int]:
         """Run the turn's lanes from `pc` until the loop hands a step back; the new pc and how many steps it made.
