@@ -169,8 +169,9 @@ As measured on an H200 (3,000 copies, every byte alike; docs/evidence):
 
 Bounds, alignment and lifetime of every access; bits that nothing wrote, carried through arithmetic, memory and
 shuffles until they decide an address, a branch or an output; order of shared-memory accesses by barriers;
-threads that a collective waits for in vain; deadlock. Not yet: order in global memory and through fences,
-approximate functions. They are refused, or, for fences and the order of global memory, accepted without a check.
+threads that a collective waits for in vain; deadlock; values that approximate functions leave open, carried until
+they decide an address, a branch or an output. Not yet: order in global memory and through fences, which are accepted
+without a check.
 """
 
 

@@ -202,7 +202,7 @@ def _result_bits(operation: Operation) -> int:
 @pytest.mark.parametrize("opcode", OPCODES)
 def test_no_choice_inside_the_operands_leads_outside_the_result(opcode: str) -> None:
     operation = operation_of(opcode)
-    assert violations(operation, rule_of(operation), rounds=4) == 0
+    assert violations(operation, rule_of(operation), rounds=2, count=1000) == 0
 
 
 class Careless(bracket_rules.Corners):
@@ -283,7 +283,7 @@ STEPS = [
 STEPS = [op for op in STEPS if "cvt" not in op and "slct" not in op and "copysign" not in op]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(12))
 def test_random_programs_stay_inside_what_is_carried(seed: int) -> None:
     rng = np.random.default_rng(seed)
     count, inputs = 200, 3

@@ -50,14 +50,17 @@ def bits(values: Array) -> Array:
     return values.view(f"u{values.dtype.itemsize}")
 
 
-on_both_engines = pytest.mark.parametrize("engine", ["fast", "reference"])
+#: In machine code all of them run where order is not checked.
+on_both_engines = pytest.mark.parametrize(
+    "device", [{}, {"order": False}, {"engine": "reference"}], ids=["fast", "fast without order", "reference"]
+)
 
 
 @on_both_engines
 @pytest.mark.parametrize("name", RECORDED_NAMES)
-def test_a_kernel_that_issues_a_recorded_form_gives_the_recorded_bits(name: str, engine: str) -> None:
+def test_a_kernel_that_issues_a_recorded_form_gives_the_recorded_bits(name: str, device: dict[str, Any]) -> None:
     a, b, c, d = (RECORDED[f"{name}.{part}"] for part in "ABCD")
-    probe = MatrixProbe(Device(engine=engine), [instruction_of(other) for other in RECORDED_NAMES])
+    probe = MatrixProbe(Device(**device), [instruction_of(other) for other in RECORDED_NAMES])
     result = probe.run(instruction_of(name), a, b, c)
     assert np.array_equal(bits(result), bits(d))
 
@@ -79,9 +82,9 @@ def test_no_schedule_changes_a_product(seed: int) -> None:
 
 
 @on_both_engines
-def test_every_form_of_sm_90_gives_the_oracles_bits(engine: str) -> None:
+def test_every_form_of_sm_90_gives_the_oracles_bits(device: dict[str, Any]) -> None:
     chosen, random = probed(), np.random.default_rng(1)
-    probe = MatrixProbe(Device(engine=engine), chosen)
+    probe = MatrixProbe(Device(**device), chosen)
     for instruction in chosen:
         shape = instruction.shape
         a, b = (
@@ -144,12 +147,12 @@ FORMS = sorted(name[4:-3] for name in FRAGMENTS if name.endswith(".in"))
 
 @on_both_engines
 @pytest.mark.parametrize("form", [form for form in FORMS if not re.search(r"\.(s4|b1)\.", form)])
-def test_registers_of_mma_hold_what_an_h200_recorded(form: str, engine: str) -> None:
+def test_registers_of_mma_hold_what_an_h200_recorded(form: str, device: dict[str, Any]) -> None:
     shape, _, _, accumulator, a, b, _ = form.split(".")
     instruction = parse_instruction(f"mma.{shape}.{accumulator}.{a}.{b}")
     words, expected = FRAGMENTS[f"mma.{form}.in"], FRAGMENTS[f"mma.{form}.out"]
     c = np.zeros((32, expected.shape[1]), np.uint32)
-    result, report = run_mma(Device(engine=engine), form, instruction, np.concatenate([words, c], axis=1), "sm_90")
+    result, report = run_mma(Device(**device), form, instruction, np.concatenate([words, c], axis=1), "sm_90")
     assert report.findings == []
     assert np.array_equal(result, expected)
 
@@ -203,14 +206,14 @@ def test_narrow_codes_of_kind_f8f6f4_are_found_in_their_bytes(types: str) -> Non
 
 @on_both_engines
 @pytest.mark.parametrize("shape", ["m8n8k4", "m16n8k4", "m16n8k8", "m16n8k16"])
-def test_doubles_are_multiplied_as_the_oracle_does(shape: str, engine: str) -> None:
+def test_doubles_are_multiplied_as_the_oracle_does(shape: str, device: dict[str, Any]) -> None:
     instruction = parse_instruction(f"mma.{shape}.f64.f64.f64")
     fragments, random = find_fragments(instruction.name), np.random.default_rng(8)
     assert fragments.b is not None
     a, b, c = (random.normal(0, 9, (f.rows, f.columns)) for f in (fragments.a, fragments.b, fragments.c))
     words = (fragments.a.gather(bits(a)), fragments.b.gather(bits(b)), fragments.c.gather(bits(c)))
     form = f"{shape}.row.col.f64.f64.f64.f64"
-    result, report = run_mma(Device(engine=engine), form, instruction, np.concatenate(words, axis=1), "sm_90")
+    result, report = run_mma(Device(**device), form, instruction, np.concatenate(words, axis=1), "sm_90")
     assert report.findings == []
     expected = multiply_add(instruction.name, bits(a), bits(b), c, arch="sm_90", assembler="13.0")
     assert np.array_equal(fragments.c.scatter(np.ascontiguousarray(result)), bits(expected))

@@ -151,14 +151,19 @@ def side(case: dict[str, Any], name: str) -> int:
     return placed(MatrixDescriptor(**{field: case[f"{key}_{name}"] for field, key in fields.items()}))
 
 
+#: In machine code where order is not checked.
+with_and_without_order = pytest.mark.parametrize("order", [True, False])
+
+
+@with_and_without_order
 @pytest.mark.parametrize("name", RECORDED_FORMS)
-def test_every_recorded_pair_of_descriptors_gives_the_recorded_sums(name: str) -> None:
+def test_every_recorded_pair_of_descriptors_gives_the_recorded_sums(name: str, order: bool) -> None:
     types, k, immediates = RECORDED_FORMS[name]
     chosen = [number for number, case in enumerate(TILES) if case["kernel"] == name]
     descriptors = np.array([[side(TILES[number], x) for x in "ab"] for number in chosen], np.uint64)
     image = GOLDEN[f"image.{types.split('.')[1]}"]
     c = np.full((len(chosen), 128, 8), 0x7FFF_FFFF, np.uint32)  # not read
-    report, d = launch(kernel(types, 16, k, immediates, scale="0"), image, descriptors, NO_A, c)
+    report, d = launch(kernel(types, 16, k, immediates, scale="0"), image, descriptors, NO_A, c, order=order)
     assert report.findings == []
     values = d.copy().view(np.int32 if types.startswith("s32") else np.float32)
     assert np.array_equal(values.astype(np.int32), GOLDEN["tiles.d"][chosen])
@@ -174,24 +179,26 @@ IN_REGISTERS = {
 }
 
 
+@with_and_without_order
 @pytest.mark.parametrize("name", IN_REGISTERS)
 @pytest.mark.parametrize(("schedule", "seed"), [("friendly", 0), ("adversarial", 1)])
-def test_a_in_registers_gives_the_recorded_sums(name: str, schedule: str, seed: int) -> None:
+def test_a_in_registers_gives_the_recorded_sums(name: str, schedule: str, seed: int, order: bool) -> None:
     types, n, k, immediates = IN_REGISTERS[name]
     image, expected = GOLDEN[f"image.{types.split('.')[1]}"], GOLDEN[f"{name}.d"]
     text = kernel(types, n, k, immediates, in_registers=True, scale="0", image_bytes=32768)
     descriptors = np.array([[0, placed(PLAIN)]], np.uint64)
     c = np.zeros((1, *expected.shape), np.uint32)
-    report, d = launch(text, image, descriptors, GOLDEN[f"{name}.a"], c, schedule=schedule, seed=seed)
+    report, d = launch(text, image, descriptors, GOLDEN[f"{name}.a"], c, schedule=schedule, seed=seed, order=order)
     assert report.findings == []
     assert np.array_equal(d[0], expected)
 
 
-def test_256_columns_of_an_n_major_tile_give_the_recorded_sums() -> None:
+@with_and_without_order
+def test_256_columns_of_an_n_major_tile_give_the_recorded_sums(order: bool) -> None:
     b = MatrixDescriptor(start=0, leading_bytes=1024, stride_bytes=4096, span_bytes=128)
     descriptors = np.array([[placed(PLAIN), placed(b)]], np.uint64)
     text = kernel("f32.f16.f16", 256, 16, ", 1, 1, 0, 1", scale="0")
-    report, d = launch(text, GOLDEN["image.f16"], descriptors, NO_A, np.zeros((1, 128, 128), np.uint32))
+    report, d = launch(text, GOLDEN["image.f16"], descriptors, NO_A, np.zeros((1, 128, 128), np.uint32), order=order)
     assert report.findings == []
     assert np.array_equal(d[0], GOLDEN["f16_ss_256.d"])
 
@@ -219,28 +226,31 @@ def expected(name: str, image: Array, signs: tuple[int, int] = (1, 1), c: Array 
     return fragments.gather(values)
 
 
+@with_and_without_order
 @pytest.mark.parametrize("signs", [(1, 1), (-1, 1), (1, -1), (-1, -1)])
-def test_immediate_scales_turn_the_sign_of_an_operand(signs: tuple[int, int]) -> None:
+def test_immediate_scales_turn_the_sign_of_an_operand(signs: tuple[int, int], order: bool) -> None:
     text = kernel("f32.f16.f16", 8, 16, f", {signs[0]}, {signs[1]}, 0, 0", image_bytes=8192)
-    report, d = launch(text, HALVES, PAIR, NO_A, C)
+    report, d = launch(text, HALVES, PAIR, NO_A, C, order=order)
     assert report.findings == []
     assert np.array_equal(d, expected("wgmma.m64n8k16.f32.f16.f16", HALVES, signs))
 
 
+@with_and_without_order
 @pytest.mark.parametrize(("scale", "adds"), [("%p0", True), ("!%p0", False), ("0", False), ("1", True)])
-def test_scale_d_says_whether_c_counts(scale: str, adds: bool) -> None:
+def test_scale_d_says_whether_c_counts(scale: str, adds: bool, order: bool) -> None:
     text = kernel("f32.e4m3.e4m3", 8, 32, scale=scale, image_bytes=8192)
-    report, d = launch(text, SMALL_IMAGE & 0x7777_7777, PAIR, NO_A, C)
+    report, d = launch(text, SMALL_IMAGE & 0x7777_7777, PAIR, NO_A, C, order=order)
     assert report.findings == []
     c = C if adds else np.zeros_like(C)
     assert np.array_equal(d, expected("wgmma.m64n8k32.f32.e4m3.e4m3", SMALL_IMAGE & 0x7777_7777, c=c))
 
 
-def test_integers_are_clamped_where_they_shall_be() -> None:
+@with_and_without_order
+def test_integers_are_clamped_where_they_shall_be(order: bool) -> None:
     c = np.full((1, 128, 4), np.iinfo(np.int32).max - 5, np.uint32)
     for flag in ("", "satfinite."):
         text = kernel("s32.s8.s8", 8, 32, "", image_bytes=8192).replace("k32.s32", f"k32.{flag}s32")
-        report, d = launch(text, SMALL_IMAGE, PAIR, NO_A, c)
+        report, d = launch(text, SMALL_IMAGE, PAIR, NO_A, c, order=order)
         assert report.findings == []
         assert np.array_equal(d, expected(f"wgmma.m64n8k32.{flag}s32.s8.s8", SMALL_IMAGE, c=c))
 

@@ -1,6 +1,7 @@
 """The order of `wgmma`: fences, groups and waits around its registers. Every rule has a wrong and a right kernel."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,12 +62,14 @@ def kernel(body: str) -> str:
 """
 
 
-def run(body: str, schedule: str = "friendly", seed: int = 0) -> Report:
-    device = Device(schedule=schedule, seed=seed)
+def run(body: str, schedule: str = "friendly", seed: int = 0, **options: Any) -> Report:
+    device = Device(schedule=schedule, seed=seed, **options)
     out = device.upload(np.zeros(128, np.float32))
     return device.load_ptx(kernel(body))["k"].launch(grid=(1, 1, 1), block=(128, 1, 1), args=(out,))
 
 
+#: Without checks of the order of memory, `wgmma` itself is issued by machine code.
+ENGINES: list[dict[str, Any]] = [{}, {"order": False}, {"engine": "reference"}]
 SCHEDULES = [("friendly", 0), *[("adversarial", seed) for seed in range(3)]]
 on_all_schedules = pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 
@@ -165,16 +168,17 @@ RULES = {
 @on_all_schedules
 def test_what_breaks_a_rule_is_found(rule: str, schedule: str, seed: int) -> None:
     wrong, _, words = RULES[rule]
-    report = run(wrong, schedule, seed)
+    report, *others = (run(wrong, schedule, seed, **options) for options in ENGINES)
     assert [finding.kind for finding in report.findings] == [FindingKind.ASYNC], report.findings
     assert re.search(words, report.findings[0].message), report.findings[0].message
     assert report.findings[0].count == 128
+    assert all(other.findings == report.findings for other in others)
 
 
 @pytest.mark.parametrize("rule", RULES)
 @on_all_schedules
 def test_what_keeps_a_rule_is_silent(rule: str, schedule: str, seed: int) -> None:
-    assert run(RULES[rule][1], schedule, seed).findings == []
+    assert all(run(RULES[rule][1], schedule, seed, **options).findings == [] for options in ENGINES)
 
 
 @on_all_schedules

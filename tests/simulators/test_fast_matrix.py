@@ -1,6 +1,7 @@
 """Matrix instructions in machine code: the bits, counters and findings of the reference engine, in every form."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -182,6 +183,16 @@ def test_what_is_wrong_with_a_transfer_is_found_alike(name: str, calls: Calls) -
     assert said(report) == said(expected)
     assert report.findings
     assert np.array_equal(result, words)
+
+
+def test_a_tile_of_wgmma_runs_in_machine_code(calls: Calls) -> None:
+    source = (Path(__file__).parents[2] / "benchmarks" / "kernels" / "e4m3_gemm_wgmma.cu").read_text()
+    device = Device(order=False)
+    codes, out = device.upload(np.zeros((128, 256), np.uint8)), device.allocate((128, 128), np.float32)
+    function = device.load(compile_source(source, name="tile.cu"))["e4m3_gemm_wgmma"]
+    args = (codes, codes, out, np.int32(128), np.int32(256))
+    assert function.launch(grid=(1, 1, 1), block=(256, 1, 1), args=args).findings == []
+    assert set(calls) == {Kind.WGMMA_ORDER}
 
 
 def _addresses(record: Array, descriptor: int, count: int) -> Array:

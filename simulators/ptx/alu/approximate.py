@@ -21,6 +21,7 @@ from tileproof.simulators.ptx.alu.assumption import EXACT_POINTS
 from tileproof.simulators.ptx.alu.definedness import whole_by_lane
 from tileproof.simulators.ptx.alu.ieee import (
     BINARIES,
+    BINARY32,
     BINARY64,
     Binary,
     Doubles,
@@ -31,7 +32,7 @@ from tileproof.simulators.ptx.alu.ieee import (
     in_order,
 )
 from tileproof.simulators.ptx.alu.operation import Opcode, Operation
-from tileproof.simulators.ptx.alu.scalar import Bits, Flags, Scalar, pack, unpack
+from tileproof.simulators.ptx.alu.scalar import Bits, Flags, Scalar, by_lane, pack, unpack
 
 # Error of the float64 evaluation, relative to its result: numpy's functions are within 4 units of 2^-53.
 _EVALUATION = 2.0**-50
@@ -174,14 +175,22 @@ class _Rule:
     flush: bool
     by_reciprocal: bool
 
+    def nominal(self, *codes: Bits) -> Bits:
+        """The nominal result for operands of one lane."""
+        with np.errstate(all="ignore"):
+            return self._code(self.function.exact(*self._operands(codes)), Rounding.NEAREST_EVEN)
+
+    def _operands(self, codes: Sequence[Bits]) -> list[Doubles]:
+        if self.flush:
+            codes = [flush_subnormals(code, self.binary) for code in codes]
+        if self.binary is BINARY64:
+            codes = [code & _UPPER for code in codes]
+        return [decode(code, self.binary) for code in codes]
+
     def ends(self, codes: Sequence[Bits], *, single: bool) -> _Ends:
         """The bracket for operands of one lane; `single` as in `Operation.allowed`."""
         with np.errstate(all="ignore"):
-            if self.flush:
-                codes = [flush_subnormals(code, self.binary) for code in codes]
-            if self.binary is BINARY64:
-                codes = [code & _UPPER for code in codes]
-            operands = [decode(code, self.binary) for code in codes]
+            operands = self._operands(codes)
             value = self.function.exact(*operands)
             low, high = self._real_ends(operands, value, single=single)
             nominal = self._code(value, Rounding.NEAREST_EVEN)
@@ -224,6 +233,8 @@ class _Rule:
         if self.binary is BINARY64:
             codes = np.where(np.isnan(values), np.uint64(_NAN64), values.view(np.uint64))
             codes = codes & _UPPER if rounding is Rounding.NEAREST_EVEN else codes
+        elif self.binary is BINARY32:
+            codes = _single(values, rounding)
         else:
             codes = encode(values, self.binary, rounding)
         return flush_subnormals(codes, self.binary) if self.flush else codes
@@ -244,6 +255,15 @@ class _Rule:
             np.where(anything, ones, ends.low),
             np.where(anything, np.uint64(self.binary.sign - 1), ends.high),
         )
+
+
+def _single(values: Doubles, rounding: Rounding) -> Bits:
+    """`encode` to binary32, faster: rounded to nearest, then one step further where that is on the wrong side."""
+    nearest = values.astype(np.float32)
+    if rounding is not Rounding.NEAREST_EVEN:
+        bound, wrong = (np.inf, np.less) if rounding is Rounding.UP else (-np.inf, np.greater)
+        nearest = np.where(wrong(nearest, values), np.nextafter(nearest, np.float32(bound)), nearest)
+    return np.where(np.isnan(values), np.uint64(BINARY32.nan), nearest.view(np.uint32))
 
 
 def _contain(nominal: Bits, low: Bits, high: Bits, binary: Binary) -> _Ends:
@@ -269,19 +289,19 @@ def approximate(opcode: Opcode) -> Operation:
     operation = opcode.operation(
         (scalar.operand,),
         (scalar.operand,) * (2 if divides else 1),
-        lambda *operands: _by_lane(rule, scalar, operands, single=True).nominal,
+        by_lane(rule.nominal, scalar),
         whole_by_lane(scalar),
         (EXACT_POINTS,) if function.exact_at is not None else (),
     )
 
     def allowed(operands: Sequence[Bits], single: bool) -> tuple[Bits, Bits]:
-        ends = _by_lane(rule, scalar, operands, single=single)
+        ends = _ends_by_lane(rule, scalar, operands, single=single)
         return ends.low, ends.high
 
     return replace(operation, allowed=allowed)
 
 
-def _by_lane(rule: _Rule, scalar: Scalar, operands: Sequence[Bits], *, single: bool) -> _Ends:
+def _ends_by_lane(rule: _Rule, scalar: Scalar, operands: Sequence[Bits], *, single: bool) -> _Ends:
     bits = scalar.bits // scalar.lanes
     lanes = zip(*(unpack(operand, scalar.lanes, bits) for operand in operands), strict=True)
     ends = [rule.ends(lane, single=single) for lane in lanes]

@@ -41,6 +41,7 @@ class FastTurns:
         self._counters = np.zeros(layout.COUNTERS, np.int64)
         self._spaces = np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64)
         self._ordered = True
+        self._opened = 0
         self._make_room(0)
 
     def _make_room(self, lanes: int) -> None:
@@ -60,6 +61,7 @@ class FastTurns:
 
     def _look(self, wave: Wave) -> None:
         """Where the wave's memories are."""
+        self._opened = _opened(wave)
         for index, space in enumerate(_WINDOWS, start=1):
             window = wave.spaces[space]
             # The shared memory of a cluster of several blocks is the reference engine's: its line says 0 bytes.
@@ -98,7 +100,7 @@ class FastTurns:
         memory = wave.spaces[StateSpace.GLOBAL]
         assert isinstance(memory, GlobalMemory)
         together, open_ = count == registers.present and not self._ordered, registers.brackets.live
-        if open_:
+        if self._opened != _opened(wave):  # compiled code knows no intervals
             self._look(wave)
         frame[: layout.OPEN + 1] = (pc, stop, most, 0, count, registers.present, together, open_)
         pc = self._run(
@@ -132,6 +134,11 @@ class FastTurns:
         counters.shared_bytes_read += int(ours[layout.SHARED_READ])
         counters.shared_bytes_written += int(ours[layout.SHARED_WRITTEN])
         ours[:] = 0
+
+
+def _opened(wave: Wave) -> int:
+    """How many of the wave's memories hold what an approximate function left open; it only grows."""
+    return sum(getattr(wave.spaces[space], "brackets", None) is not None for space in _WINDOWS)
 
 
 def order_is_on(wave: Wave) -> bool:

@@ -9,6 +9,7 @@ from tileproof.simulators.ptx.machine.bracket import open_lanes
 from tileproof.simulators.ptx.machine.bracket_interval import Interval, common, from_mask, regroup
 from tileproof.simulators.ptx.machine.memory import Bits, Bytes, Lanes, Piece
 from tileproof.simulators.ptx.machine.registers import EVERY_BIT, Selection
+from tileproof.simulators.ptx.machine.warp import WARP
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Kind, Step
 
@@ -84,17 +85,27 @@ def _elements(interval: Interval, transfer: FragmentMap, width: int) -> Interval
     return regroup(interval, bits, width) if interval.grain > bits else interval
 
 
-def products_open(wave: Wave, step: Step, selection: Selection) -> bool:
-    """Whether an operand of a matrix product is open; of `wgmma` also if anything in shared memory is."""
+def products_open(wave: Wave, step: Step, selection: Selection) -> Lanes | None:
+    """The lanes of the warps whose product has an open operand; None if there are none.
+
+    Of `wgmma` all lanes, and also if anything in shared memory is open.
+    """
+    lanes = wave.ids(selection)
     if step.kind is Kind.WGMMA and wave.shared.brackets is not None:
-        return True
+        return lanes
+    if not wave.registers.brackets.live:
+        return None
     slots = (slot for slot in dict.fromkeys(step.sources) if slot >= 0)
-    return wave.registers.brackets.live and any(open_lanes(wave, slot, selection) is not None for slot in slots)
+    found = [opened for slot in slots if (opened := open_lanes(wave, slot, selection)) is not None]
+    if not found:
+        return None
+    chosen: Lanes = lanes[np.isin(lanes // WARP, np.concatenate(found) // WARP)]
+    return lanes if step.kind is Kind.WGMMA else chosen
 
 
-def open_products(wave: Wave, step: Step, selection: Selection) -> None:
-    """After such a product every result of the group of lanes is open in all bits."""
+def open_products(wave: Wave, step: Step, lanes: Lanes) -> None:
+    """After such a product every result of these lanes is open in all bits."""
     for slot in step.destinations:
-        value = wave.registers.read(slot, selection)
+        value = wave.registers.read(slot, lanes)
         every = EVERY_BIT >> np.uint64(64 - wave.program.slot_bits[slot])
-        wave.registers.brackets.set(slot, selection, from_mask(value, np.full_like(value, every)))
+        wave.registers.brackets.set(slot, lanes, from_mask(value, np.full_like(value, every)))

@@ -65,8 +65,8 @@ def multiply(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     masks = None if undefined is None else _flat(fragment.gather(_all_ones(undefined, fragment.code_dtype)))
     for index, slot in enumerate(product.d.slots):
         wave.registers.write(slot, selection, words[:, index], None if masks is None else masks[:, index])
-    if opened:
-        bracket_matrix.open_products(wave, step, selection)
+    if opened is not None:
+        bracket_matrix.open_products(wave, step, opened)
 
 
 def _operand(

@@ -154,6 +154,7 @@ class Backing:
         """After bytes were copied to pieces of `nbytes`: what an approximate function left open of them."""
         if self.brackets is None and held is not None:
             self.brackets = BracketBytes(self.data.size)
+            self.moves.count += 1
         if self.brackets is not None:
             self.brackets.put(starts, nbytes, held)
 
