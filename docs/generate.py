@@ -115,10 +115,10 @@ sparse and block-scaled forms, s4, u4 and b1 operands, f16 m8n8k4, `ldmatrix` th
 Checked: all lanes of the warp (of the four warps of a warpgroup for `wgmma`) come and none has exited; rows are
 aligned to 16 bytes and lie in shared memory; an undefined bit in a row of A, a column of B or an accumulator makes
 the results undefined that depend on it; the order of `ldmatrix` and `stmatrix`, each row as an access by all lanes of
-the warp; the operands of `wgmma` against earlier writes, as reads by all lanes at issue. The registers of `wgmma`: a
-`wgmma.fence` of each warp before the first one and after any other access, but not between accumulations of one shape;
-accumulators and A not touched from issue until the `wgmma.wait_group` that covers the group; no `wgmma` left
-uncommitted at the end. A `mov` between registers is a renaming and no access. One warp's wait counts for its whole
+the warp; the operands of `wgmma` in shared memory, as reads of the async proxy from issue until the wait. The registers
+of `wgmma`: a `wgmma.fence` of each warp before the first one and after any other access, but not between accumulations
+of one shape; accumulators and A not touched from issue until the `wgmma.wait_group` that covers the group; no `wgmma`
+left uncommitted at the end. A `mov` between registers is a renaming and no access. One warp's wait counts for its whole
 warpgroup's reads of shared memory.
 
 ## mbarriers and asynchronous copies
