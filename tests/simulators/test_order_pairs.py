@@ -110,7 +110,9 @@ PAIRS: dict[str, Pair] = {
         kind=FindingKind.SCOPE, blocks=2,
     ),
     "volatile flag behind membar": Pair(
-        message("|membar.gl;||st.volatile.global.u32 [%d1+2048], 1;", "ld.volatile.global.u32 %r3, [%d1+2048]; membar.gl;"),
+        message("|membar.gl;||st.volatile.global.u32 [%d1+2048], 1;",
+            "ld.volatile.global.u32 %r3, [%d1+2048]; membar.gl;",
+        ),
         "orders the two", blocks=2,
     ),
     "a release before a relaxed store of one place": Pair(
@@ -141,7 +143,8 @@ PAIRS: dict[str, Pair] = {
         "red.relaxed.|gpu|cta|.global.add.u32 [%d1], 1; ret;", "updates global memory", blocks=2
     ),
     "a plain start value beside atomics": Pair(
-        "|| mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 0; and.pred %p2, %p2, %p0; @%p2 st.global.u32 [%d1], 5; bar.sync 0;|"
+        "|| mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 0; and.pred %p2, %p2, %p0;"
+        "@%p2 st.global.u32 [%d1], 5; bar.sync 0;|"
         "red.global.add.u32 [%d1], 1; ret;",
         "global memory", blocks=2,
     ),
@@ -152,7 +155,8 @@ PAIRS: dict[str, Pair] = {
         "st.global.u32 [%d2], %r0; ld.global|.|.nc.|u32 %r4, [%d2]; ret;", "ld.global.nc may only"
     ),
     "two blocks write one place": Pair(
-        "mov.u32 %r1, %ctaid.x; |mul.wide.u32 %d4, %r1, 4; add.s64 %d1, %d1, %d4;|| @%p0 st.global.u32 [%d1], %r1; ret;",
+        "mov.u32 %r1, %ctaid.x; |mul.wide.u32 %d4, %r1, 4; add.s64 %d1, %d1, %d4;||"
+        "@%p0 st.global.u32 [%d1], %r1; ret;",
         blocks=2,
     ),
     "global memory needs barriers too": Pair(
@@ -195,8 +199,8 @@ PAIRS: dict[str, Pair] = {
         OBJECT.replace("COUNT", "1") + LOAD + "@!%p0 bra J;" + WAIT + "J: |bar.sync 0;||" + READ, "phase 0"
     ),
     "generic write, then a bulk store": Pair(
-        OBJECT.replace("COUNT", "1") + "st.shared.u32 [%r7], %r0; |fence.proxy.async.shared::cta;|| bar.sync 0; @!%p0 ret;"
-        + BULK_OUT + "cp.async.bulk.wait_group 0; ret;",
+        OBJECT.replace("COUNT", "1") + "st.shared.u32 [%r7], %r0; |fence.proxy.async.shared::cta;||"
+        "bar.sync 0; @!%p0 ret;" + BULK_OUT + "cp.async.bulk.wait_group 0; ret;",
         "no proxy fence stands between: the writes",
     ),
     "the issuer may fence": Pair(
@@ -205,8 +209,8 @@ PAIRS: dict[str, Pair] = {
         "no proxy fence",
     ),
     "the fence's space": Pair(
-        OBJECT.replace("COUNT", "1") + "st.shared.u32 [%r7], %r0; fence.proxy.async.|shared::cta|global|; bar.sync 0; @!%p0 ret;"
-        + BULK_OUT + "cp.async.bulk.wait_group 0; ret;",
+        OBJECT.replace("COUNT", "1") + "st.shared.u32 [%r7], %r0; fence.proxy.async.|shared::cta|global|;"
+        "bar.sync 0; @!%p0 ret;" + BULK_OUT + "cp.async.bulk.wait_group 0; ret;",
         "no proxy fence",
     ),
     "the source of a bulk store is free": Pair(
@@ -217,7 +221,7 @@ PAIRS: dict[str, Pair] = {
     ),
     "a bulk store is written": Pair(
         OBJECT.replace("COUNT", "1") + "st.shared.u32 [%r7], %r0; fence.proxy.async; bar.sync 0; @!%p0 bra J;"
-        + BULK_OUT + "cp.async.bulk.wait_group|| .read| 0; J: bar.sync 0; ld.global.u32 %r9, [%d2]; ret;".replace(" .", "."),
+        + BULK_OUT + "cp.async.bulk.wait_group||.read| 0; J: bar.sync 0; ld.global.u32 %r9, [%d2]; ret;",
         "the bulk copy's write",
     ),
     "generic reads, then a refill": Pair(
@@ -236,11 +240,13 @@ PAIRS: dict[str, Pair] = {
     ),
     "a relaxed arrival publishes what was fenced": Pair(
         OBJECT.replace("COUNT", "32") + "@%p1 bra R;" + WAIT + "ld.shared.u32 %r9, [tile]; ret;"
-        "R: @%p0 st.shared.u32 [tile], 5; |fence.acq_rel.cta;|| mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [bar]; ret;",
+        "R: @%p0 st.shared.u32 [tile], 5; |fence.acq_rel.cta;||"
+        "mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [bar]; ret;",
         "with no barrier between",
     ),
     "cluster barrier": Pair(
-        CLUSTER + "st.shared.u32 [tile], 1; barrier.cluster.arrive|.release|.relaxed|.aligned; barrier.cluster.wait.aligned;"
+        CLUSTER + "st.shared.u32 [tile], 1; barrier.cluster.arrive|.release|.relaxed|.aligned;"
+        "barrier.cluster.wait.aligned;"
         "ld.shared::cluster.u32 %r9, [%r21];" + LEAVE,
         "orders the two blocks", blocks=2, cluster=2,
     ),
@@ -259,7 +265,7 @@ def variant(body: str, right: bool) -> str:
 
 
 def launch(pair: Pair, right: bool, schedule: str, seed: int) -> list[Finding]:
-    device = Device(schedule=schedule, seed=seed, engine="reference")
+    device = Device(schedule=schedule, seed=seed)
     args = (device.upload(np.arange(2048, dtype=np.uint32)), device.upload(np.zeros(2048, np.uint32)))
     kernel = device.load_ptx(module(variant(pair.body, right), ""))["k"]
     grid, cluster = (pair.blocks, 1, 1), (pair.cluster, 1, 1)

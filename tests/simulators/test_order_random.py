@@ -3,6 +3,8 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -32,7 +34,7 @@ def program() -> Program:
         Step(Kind.FENCE, "fence", Where(100), fence=FenceForm(FenceKind.THREADS, sequential=True)),
         Step(Kind.FENCE, "fence.proxy.async", Where(101), fence=FenceForm(FenceKind.ASYNC_PROXY)),
     ]
-    return Program("k", (*loads, *fences), (), {}, {}, (), (), 0, 0, 16, 0, b"", {}, None, False)
+    return cast(Program, SimpleNamespace(steps=(*loads, *fences)))
 
 
 @dataclass
