@@ -60,6 +60,8 @@ class Order:
         clocks.holders.append(self._places[False].hold)
         self.enabled = launch.enabled
         self._window_bytes = window_bytes
+        self._window: Backing | None = None
+        self._alone = not clustered
 
     def access(
         self,
@@ -88,6 +90,8 @@ class Order:
         """
         if not self.enabled or not lanes.size:
             return
+        if space is not StateSpace.GLOBAL:
+            self._window = backing
         places = self._places_in(space)
         if kind.strong and places:
             self.checks.forget_ended(places, space, backing, offsets)
@@ -305,7 +309,18 @@ class Order:
             )
 
     def exit(self, lanes: Lanes) -> None:
-        """The lanes end. A block whose last lane ends gives up its shared memory, as if it wrote all of it."""
+        """The lanes end. A block whose last lane ends gives up its shared memory, as if it wrote all of it.
+
+        Accesses of peers after the end are found where their addresses are looked up.
+        """
+        if not self.enabled or self._alone:
+            return
+        blocks = self.knowledge.blocks(lanes)
+        np.subtract.at(self._left, blocks, 1)
+        for block in np.unique(blocks).tolist():
+            known = self.objects.end(block, lanes[blocks == block], self._left[block] == 0)
+            if known is not None and self._window is not None:
+                self.checks.end(block, known, self._window, self._window_bytes)
 
     def object_init(self, lane: int, barrier_key: int) -> int:
         """`mbarrier.init` at this byte of the wave's shared window: the component of the new object, phases from 0."""
@@ -333,7 +348,7 @@ class Order:
         """Successful waits, one a lane: each learns the completed phase; a phase of -1 (none was complete) nothing."""
         if self.enabled and lanes.size:
             keys, of = (np.broadcast_to(np.asarray(each, np.int64), lanes.shape) for each in (barrier_keys, phases))
-            self.objects.acquire(lanes, keys, of, [self.knowledge.views] if acquire else [self.patterns.awaited()])
+            self.objects.acquire(lanes, keys, of, self.knowledge.views if acquire else self.patterns.awaited(), scope)
 
     def cp_async_arrive(self, lanes: Lanes, barrier_keys: Lanes | int, bounds: Lanes | int) -> None:
         """A `cp.async.mbarrier.arrive` takes effect: each lane's cp.async groups below its bound go to the barrier.
