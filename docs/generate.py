@@ -168,10 +168,18 @@ As measured on an H200 (3,000 copies, every byte alike; docs/evidence):
 ## What is checked
 
 Bounds, alignment and lifetime of every access; bits that nothing wrote, carried through arithmetic, memory and
-shuffles until they decide an address, a branch or an output; order of shared-memory accesses by barriers;
-threads that a collective waits for in vain; deadlock; values that approximate functions leave open, carried until
-they decide an address, a branch or an output. Not yet: order in global memory and through fences, which are accepted
-without a check.
+shuffles until they decide an address, a branch or an output; threads that a collective waits
+for in vain; deadlock; values that approximate functions leave open, carried until they decide an address, a branch or
+an output; and the order of all accesses to shared and global memory.
+
+**Order.** Two accesses to a byte of which one writes race unless one is ordered after the other, or both are strong,
+of one size, and the scope of each includes the other. What orders: block, warp and cluster barriers, mbarrier arrivals
+and waits, waits for groups of copies and products, fences with strong accesses, release and acquire forms, chains of
+atomics, and the end of a kernel; not shuffles, votes, matrix instructions, nor that one `fence.sc` ran before another.
+Ordinary accesses and those of bulk copies and `wgmma` also need a proxy fence between. A scope that does not reach is
+a finding of kind `scope`; writes of equal values are notes. Bytes that `ld.global.nc` reads must not be written during
+the kernel at all. Of one place in global memory the readers that nothing orders are kept up to 64; older ones are
+forgotten. Proxy fences of tensor maps in global memory have no finding. `Device(order=False)` checks none of this.
 """
 
 
