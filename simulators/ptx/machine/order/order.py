@@ -59,6 +59,7 @@ class Order:
         self._places = {True: launch.places, False: Places()}
         clocks.holders.append(self._places[False].hold)
         self.enabled = launch.enabled
+        self._left = np.full(geometry.resident.size, geometry.threads)
         self._window_bytes = window_bytes
         self._window: Backing | None = None
         self._alone = not clustered
