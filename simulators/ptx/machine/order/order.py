@@ -4,6 +4,7 @@ All methods take ascending lane vectors of the wave. Lanes of one atomic come in
 """
 
 from collections.abc import Callable, Collection
+from functools import lru_cache
 
 import numpy as np
 
@@ -45,13 +46,11 @@ class Order:
         shape[core.LANES_PER_BLOCK] = geometry.lanes_per_block
         shape[core.WARPS_PER_UNIT] = geometry.lanes_per_cluster // 32
         clustered = geometry.blocks_per_cluster > 1
-        self.synchronises = any(_orders_by_memory(step) for step in program.steps)
-        proxies = any(step.fence is not None and step.fence.kind is FenceKind.ASYNC_PROXY for step in program.steps)
+        self.synchronises, proxies, sequential = _uses(program)
         planes = [Plane.ALL]
         planes += [Plane.READS] if clustered else []
         planes += [Plane.ANY_SCOPE] if clustered or self.synchronises else []
         planes += [Plane.ASYNC_SHARED, Plane.ASYNC_GLOBAL] if proxies else []
-        sequential = any(step.fence is not None and step.fence.sequential for step in program.steps)
         planes += [Plane.FENCED, Plane.SEEN] if sequential else []
         self.knowledge = Knowledge(clocks, planes, shape, np.zeros(geometry.lanes, np.int64))
         self.patterns = Patterns(self.knowledge, first_unit, geometry.blocks_per_cluster)
@@ -60,7 +59,7 @@ class Order:
         self._places = {True: launch.places, False: Places()}
         clocks.holders.append(self._places[False].hold)
         self.enabled = launch.enabled
-        self._left = np.bincount(np.arange(geometry.lanes)[geometry.live()] // geometry.lanes_per_block)
+        self._left = np.full(geometry.resident.size, geometry.threads)
         self._window_bytes = window_bytes
         self._window: Backing | None = None
         self._alone = not clustered
@@ -369,6 +368,14 @@ class Order:
         if release:
             return self.knowledge.views
         return self.patterns.fenced[min(scope, Scope.GPU)] if self.patterns.fenced else None
+
+
+@lru_cache(maxsize=64)
+def _uses(program: Program) -> tuple[bool, bool, bool]:
+    """Whether a program orders by memory, has fences towards the async proxy, has sequential fences."""
+    fences = [step.fence for step in program.steps if step.fence is not None]
+    proxies = any(fence.kind is FenceKind.ASYNC_PROXY for fence in fences)
+    return any(_orders_by_memory(step) for step in program.steps), proxies, any(fence.sequential for fence in fences)
 
 
 def _orders_by_memory(step: Step) -> bool:
