@@ -3,7 +3,6 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -27,6 +26,13 @@ WINDOW_BYTES = 64
 SCOPES = (Scope.CTA, Scope.CLUSTER, Scope.GPU)
 
 
+class Kernel:
+    """As much of a program as the core asks for."""
+
+    def __init__(self, steps: tuple[Step, ...]) -> None:
+        self.steps = steps
+
+
 def program() -> Program:
     """Steps of no kernel: their lines tell accesses apart, and the fences tell the core what it must expect."""
     loads = [Step(Kind.LOAD, f"ld.{line}", Where(line + 1)) for line in range(STEPS)]
@@ -34,7 +40,7 @@ def program() -> Program:
         Step(Kind.FENCE, "fence", Where(100), fence=FenceForm(FenceKind.THREADS, sequential=True)),
         Step(Kind.FENCE, "fence.proxy.async", Where(101), fence=FenceForm(FenceKind.ASYNC_PROXY)),
     ]
-    return cast(Program, SimpleNamespace(steps=(*loads, *fences)))
+    return cast(Program, Kernel((*loads, *fences)))
 
 
 @dataclass

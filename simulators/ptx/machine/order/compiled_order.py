@@ -501,6 +501,8 @@ def record_accesses(
                 reads[granule] = 0
                 continue
             slot = integer(writes[granule] if flags & WRITES else reads[granule])
+            if mask == 1 and slot == number << 5 | own:
+                continue  # the same access again
             if slot == 0 or is_empty(state, slot):
                 if mask == 1:
                     result = number << 5 | own
