@@ -115,10 +115,10 @@ sparse and block-scaled forms, s4, u4 and b1 operands, f16 m8n8k4, `ldmatrix` th
 Checked: all lanes of the warp (of the four warps of a warpgroup for `wgmma`) come and none has exited; rows are
 aligned to 16 bytes and lie in shared memory; an undefined bit in a row of A, a column of B or an accumulator makes
 the results undefined that depend on it; the order of `ldmatrix` and `stmatrix`, each row as an access by all lanes of
-the warp; the operands of `wgmma` against earlier writes, as reads by all lanes at issue. The registers of `wgmma`: a
-`wgmma.fence` of each warp before the first one and after any other access, but not between accumulations of one shape;
-accumulators and A not touched from issue until the `wgmma.wait_group` that covers the group; no `wgmma` left
-uncommitted at the end. A `mov` between registers is a renaming and no access. One warp's wait counts for its whole
+the warp; the operands of `wgmma` in shared memory, as reads of the async proxy from issue until the wait. The registers
+of `wgmma`: a `wgmma.fence` of each warp before the first one and after any other access, but not between accumulations
+of one shape; accumulators and A not touched from issue until the `wgmma.wait_group` that covers the group; no `wgmma`
+left uncommitted at the end. A `mov` between registers is a renaming and no access. One warp's wait counts for its whole
 warpgroup's reads of shared memory.
 
 ## mbarriers and asynchronous copies
@@ -168,10 +168,18 @@ As measured on an H200 (3,000 copies, every byte alike; docs/evidence):
 ## What is checked
 
 Bounds, alignment and lifetime of every access; bits that nothing wrote, carried through arithmetic, memory and
-shuffles until they decide an address, a branch or an output; order of shared-memory accesses by barriers;
-threads that a collective waits for in vain; deadlock; values that approximate functions leave open, carried until
-they decide an address, a branch or an output. Not yet: order in global memory and through fences, which are accepted
-without a check.
+shuffles until they decide an address, a branch or an output; threads that a collective waits
+for in vain; deadlock; values that approximate functions leave open, carried until they decide an address, a branch or
+an output; and the order of all accesses to shared and global memory.
+
+**Order.** Two accesses to a byte of which one writes race unless one is ordered after the other, or both are strong,
+of one size, and the scope of each includes the other. What orders: block, warp and cluster barriers, mbarrier arrivals
+and waits, waits for groups of copies and products, fences with strong accesses, release and acquire forms, chains of
+atomics, and the end of a kernel; not shuffles, votes, matrix instructions, nor that one `fence.sc` ran before another.
+Ordinary accesses and those of bulk copies and `wgmma` also need a proxy fence between. A scope that does not reach is
+a finding of kind `scope`; writes of equal values are notes. Bytes that `ld.global.nc` reads must not be written during
+the kernel at all. Of one place in global memory the readers that nothing orders are kept up to 64; older ones are
+forgotten. Proxy fences of tensor maps in global memory have no finding. `Device(order=False)` checks none of this.
 """
 
 

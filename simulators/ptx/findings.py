@@ -183,6 +183,6 @@ class Findings:
         known = self._notes.get(key)
         self._notes[key] = Note(message, where, count) if known is None else replace(known, count=known.count + count)
 
-    def report(self, counters: Counters, engine: str, handed_back: int) -> Report:
+    def report(self, counters: Counters, engine: str = "", handed_back: int = 0) -> Report:
         """The launch's report, in the order in which causes were first seen."""
         return Report(list(self._findings.values()), list(self._notes.values()), counters, engine, handed_back)

@@ -13,8 +13,11 @@ from tileproof.simulators.ptx.findings import Finding, Note
 Words = NDArray[np.uint32]
 
 SCHEDULES = [("friendly", 0), *[("adversarial", seed) for seed in range(20)]]
-on_all_schedules = pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
-on_few_schedules = pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:6])
+# The gate has the first ones; the others take their time in `make slow`.
+SHORT = 6
+_ALL = [*SCHEDULES[:SHORT], *[pytest.param(*drawn, marks=pytest.mark.slow) for drawn in SCHEDULES[SHORT:]]]
+on_all_schedules = pytest.mark.parametrize(("schedule", "seed"), _ALL)
+on_few_schedules = pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:3])
 
 
 @dataclass(frozen=True)

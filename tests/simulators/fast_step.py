@@ -82,7 +82,7 @@ def run_loop(
         np.array(runs, np.int64),
         np.zeros((lanes // 2 + 1, 2), np.int64),
         np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64),
-        np.zeros((0, layout.ALLOCATION_COLUMNS), np.int64),
+        np.zeros((0, layout.SPACE_COLUMNS), np.int64),
         np.zeros(layout.COUNTERS, np.int64),
         np.zeros(2 * lanes, np.uint64),
         np.zeros(64, np.uint64),

@@ -215,7 +215,7 @@ def operands(type_: str) -> tuple[Numbers, Numbers]:
     return random.normal(size=count).astype(dtype), random.normal(size=count).astype(dtype)
 
 
-@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:3])
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:2])
 @pytest.mark.parametrize(("name", "type_"), GLOBAL_FORMS)
 def test_bulk_reductions_to_global_memory(name: str, type_: str, schedule: str, seed: int) -> None:
     present, operand = operands(type_.removeprefix("noftz."))
@@ -230,7 +230,7 @@ def test_bulk_reductions_to_global_memory(name: str, type_: str, schedule: str, 
     np.testing.assert_array_equal(outcome.out[:64].view(np.uint8), expected.view(np.uint8))
 
 
-@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:3])
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:2])
 @pytest.mark.parametrize(("name", "type_"), SHARED_FORMS)
 def test_bulk_reductions_to_shared_memory(name: str, type_: str, schedule: str, seed: int) -> None:
     present, operand = operands(type_)
@@ -338,7 +338,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:4])
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:2])
 @pytest.mark.parametrize("name", WRONG)
 def test_misused_bulk_copies_are_found(name: str, schedule: str, seed: int) -> None:
     body, kind, said = WRONG[name]
@@ -346,7 +346,7 @@ def test_misused_bulk_copies_are_found(name: str, schedule: str, seed: int) -> N
     assert any(finding.kind is kind and said in finding.message for finding in findings), findings
 
 
-@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:4])
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:2])
 def test_a_store_without_any_wait_is_a_note(schedule: str, seed: int) -> None:
     body = f"""{FILL} @%p0 cp.async.bulk.global.shared::cta.bulk_group [%d1], [%r5], 256;
     @%p0 cp.async.bulk.commit_group; ret;"""
@@ -391,7 +391,7 @@ BYTES = {
 }
 
 
-@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:6])
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:3])
 @pytest.mark.parametrize("name", BYTES)
 def test_a_phase_that_may_complete_without_its_bytes_is_found_whatever_lands_when(
     name: str, schedule: str, seed: int

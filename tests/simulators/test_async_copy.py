@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from async_kernels import SCHEDULES, on_all_schedules, on_few_schedules, run
+from async_kernels import SCHEDULES, module, on_all_schedules, on_few_schedules, run
 from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.alu.operation import NotModelled
+from tileproof.simulators.ptx.device import Device
 from tileproof.simulators.ptx.findings import FindingKind
 
 # %r2: the address of this thread's 16 bytes of the tile; %d4: of its 16 bytes of the input.
@@ -101,9 +102,6 @@ def test_an_mbarrier_tracks_copies_of_all_threads(count: int, form: str, schedul
 @on_few_schedules
 def test_what_nothing_wrote_stays_so_on_its_way(schedule: str, seed: int) -> None:
     """The source is the output's end, which nothing wrote: half of the words are written first."""
-    from async_kernels import module
-
-    from tileproof.simulators.ptx.device import Device
 
     body = f"""{MINE} mul.wide.u32 %d5, %r0, 16; add.s64 %d5, %d5, %d1; st.global.u32 [%d5+1024], %r0;
     cp.async.cg.shared.global [%r2], [%d5+1024], 16; cp.async.wait_all; ld.shared.u32 %r5, [%r2];
@@ -111,7 +109,7 @@ def test_what_nothing_wrote_stays_so_on_its_way(schedule: str, seed: int) -> Non
     device = Device(schedule=schedule, seed=seed)
     out = device.allocate((512,), np.uint32)
     report = device.load_ptx(module(body, ""))["k"].launch(grid=(1, 1, 1), block=(64, 1, 1), args=(out, out))
-    found = [(f.kind, f.count) for f in report.findings if f.kind is not FindingKind.RACE]
+    found = [(finding.kind, finding.count) for finding in report.findings]
     assert found == [(FindingKind.UNINITIALISED, 1)]
     np.testing.assert_array_equal(out.download().reshape(-1, 4)[:64, 0], np.arange(64))
 
@@ -191,7 +189,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:4])
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES[:2])
 @pytest.mark.parametrize("name", WRONG)
 def test_misused_copies_are_found(name: str, schedule: str, seed: int) -> None:
     body, kind, said = WRONG[name]
@@ -199,13 +197,11 @@ def test_misused_copies_are_found(name: str, schedule: str, seed: int) -> None:
     assert any(finding.kind is kind and said in finding.message for finding in findings), findings
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_a_target_holds_nothing_defined_until_the_wait(seed: int) -> None:
+def test_a_target_holds_nothing_defined_until_the_wait() -> None:
     body = f"{MINE} cp.async.ca.shared.global [%r2], [%d4], 4; {STORE.replace('ret;', '')} cp.async.wait_all; ret;"
-    found = [
-        any(f.kind is FindingKind.UNINITIALISED for f in run(body, "adversarial", seed).findings) for seed in range(8)
-    ]
-    assert any(found)
+    kinds = [{finding.kind for finding in run(body, "adversarial", seed).findings} for seed in range(8)]
+    assert all(FindingKind.RACE in found for found in kinds)
+    assert any(FindingKind.UNINITIALISED in found for found in kinds)
 
 
 REFUSED = {

@@ -187,7 +187,7 @@ def test_special_registers_know_the_warp() -> None:
     )
     lane = (T % 32).astype(np.uint64)
     bit = np.uint64(1) << lane
-    expected = (lane, T // 32, np.full(64, 2), bit, bit - 1, 2 * bit - 1, 2**32 - 2 * bit, 2**32 - bit)
+    expected = (lane, T // 32, np.full(64, 64), bit, bit - 1, 2 * bit - 1, 2**32 - 2 * bit, 2**32 - bit)
     for register, value in zip(registers, expected, strict=True):
         findings, out = launch(f"mov.u32 %r2, {register}; {STORE}")
         assert findings == []

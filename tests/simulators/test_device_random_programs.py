@@ -192,17 +192,20 @@ class Both:
 
 
 @pytest.mark.parametrize("program", range(25))
-def test_random_kernels_give_the_same_on_all_schedules_as_in_the_second_interpreter(program: int) -> None:
+def test_random_kernels_give_the_same_on_all_schedules_and_engines_as_in_the_second_interpreter(program: int) -> None:
     both = Both(program)
     everyone = np.ones(both.thread.size, np.bool_)
     for _ in range(5):
         both.statements(everyone, 0)
-    for schedule, seed in [("friendly", 0), ("adversarial", program), ("adversarial", program + 1000)]:
-        device = Device(schedule=schedule, seed=seed)
+    runs = [("friendly", 0), ("adversarial", program), ("adversarial", program + 1000)]
+    counters = {}
+    for schedule, seed, engine in [*[(*run, "fast") for run in runs], (*runs[program % 3], "reference")]:
+        device = Device(schedule=schedule, seed=seed, engine=engine)
         out, cells = device.allocate((both.thread.size, 4), np.uint32), device.upload(np.zeros(4, np.uint32))
         report = device.load_ptx(both.text())["k"].launch(
             grid=(both.blocks, 1, 1), block=(both.threads, 1, 1), args=(out, cells)
         )
         assert report.findings == []
-        np.testing.assert_array_equal(out.download(), np.stack(both.registers, axis=1), err_msg=schedule)
+        np.testing.assert_array_equal(out.download(), np.stack(both.registers, axis=1), err_msg=f"{schedule} {engine}")
         np.testing.assert_array_equal(cells.download(), both.cells, err_msg=schedule)
+        assert counters.setdefault((schedule, seed), report.counters) == report.counters

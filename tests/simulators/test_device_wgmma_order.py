@@ -181,6 +181,41 @@ def test_what_keeps_a_rule_is_silent(rule: str, schedule: str, seed: int) -> Non
     assert all(run(RULES[rule][1], schedule, seed, **options).findings == [] for options in ENGINES)
 
 
+LATE = "st.shared.u32 [%s], %t;"
+#: A thread's own store over an operand: what is wrong, and what the finding says.
+OVERWRITTEN = {
+    "before the wait": (f"{COMMIT} {LATE} {WAIT}", "its thread has not waited for group 0"),
+    "after the wait for the group before": (
+        f"{COMMIT} {mma(E)} {COMMIT} {WAIT_1} {LATE} {WAIT}",
+        "the wait covers groups below 1, this is 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("when", OVERWRITTEN)
+@on_all_schedules
+def test_an_operand_that_is_overwritten_early_is_found(when: str, schedule: str, seed: int) -> None:
+    body, words = OVERWRITTEN[when]
+    report = run(f"{FENCE} {mma()} {body}", schedule, seed)
+    assert [finding.kind for finding in report.findings] == [FindingKind.RACE]
+    assert words in report.findings[0].message
+
+
+@on_all_schedules
+def test_an_operand_may_be_overwritten_after_the_wait(schedule: str, seed: int) -> None:
+    assert run(f"{FENCE} {mma()} {COMMIT} {WAIT} {LATE}", schedule, seed).findings == []
+
+
+@on_all_schedules
+def test_an_operand_needs_a_proxy_fence(schedule: str, seed: int) -> None:
+    device = Device(schedule=schedule, seed=seed)
+    text = kernel(f"{FENCE} {mma()} {DONE}").replace("fence.proxy.async.shared::cta;", "")
+    out = device.upload(np.zeros(128, np.float32))
+    report = device.load_ptx(text)["k"].launch(grid=(1, 1, 1), block=(128, 1, 1), args=(out,))
+    assert {finding.kind for finding in report.findings} == {FindingKind.RACE}
+    assert all("no proxy fence stands between" in finding.message for finding in report.findings)
+
+
 @on_all_schedules
 def test_a_chain_of_one_shape_needs_one_fence_and_one_wait(schedule: str, seed: int) -> None:
     assert run(f"{FENCE} {mma()} {mma()} {COMMIT} {mma()} {mma(a=A)} {DONE}", schedule, seed).findings == []

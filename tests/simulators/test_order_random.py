@@ -3,12 +3,13 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pytest
 from order_model import Event, Model, Thread
 
-from tileproof.simulators.ptx.findings import Findings, Where
+from tileproof.simulators.ptx.findings import Counters, Findings, Where
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import Backing, GlobalMemory
 from tileproof.simulators.ptx.machine.order.kinds import AccessKind, Engine
@@ -25,6 +26,13 @@ WINDOW_BYTES = 64
 SCOPES = (Scope.CTA, Scope.CLUSTER, Scope.GPU)
 
 
+class Kernel:
+    """As much of a program as the core asks for."""
+
+    def __init__(self, steps: tuple[Step, ...]) -> None:
+        self.steps = steps
+
+
 def program() -> Program:
     """Steps of no kernel: their lines tell accesses apart, and the fences tell the core what it must expect."""
     loads = [Step(Kind.LOAD, f"ld.{line}", Where(line + 1)) for line in range(STEPS)]
@@ -32,7 +40,7 @@ def program() -> Program:
         Step(Kind.FENCE, "fence", Where(100), fence=FenceForm(FenceKind.THREADS, sequential=True)),
         Step(Kind.FENCE, "fence.proxy.async", Where(101), fence=FenceForm(FenceKind.ASYNC_PROXY)),
     ]
-    return Program("k", (*loads, *fences), (), {}, {}, (), (), 0, 0, 16, 0, b"", {}, None, False)
+    return cast(Program, Kernel((*loads, *fences)))
 
 
 @dataclass
@@ -83,13 +91,13 @@ class Machine:
         return "shared", block * WINDOW_BYTES + self.draw.randrange(0, 32, nbytes)
 
     def check(self, expected: bool, before: int, space: str, place: int, nbytes: int) -> None:
-        found = sum(finding.count for finding in self.findings.report(None).findings) > before  # type: ignore[arg-type]
+        found = self.count() > before
         if not found and not expected:
             return
         assert found == expected, (self.trace, space, place, nbytes)
 
     def count(self) -> int:
-        return sum(finding.count for finding in self.findings.report(None).findings)  # type: ignore[arg-type]
+        return sum(finding.count for finding in self.findings.report(Counters(), "", 0).findings)
 
     def access(self) -> None:
         lane, nbytes = self.pick(), self.draw.choice([4, 4, 8])
@@ -151,7 +159,9 @@ class Machine:
             mine = sorted(self.draw.sample([block * LANES_PER_BLOCK + local for local in LOCAL], 3))
         only = [mine.pop()] if self.draw.random() < 0.3 else []
         self.trace.append(f"barrier {mine} {only}")
-        self.order.block_barrier(np.array(mine), np.array(only, np.int64) if only else None)
+        key = np.array([16 * block + 3])
+        self.order.block_arrive(np.array(only, np.int64), np.repeat(key, len(only)))
+        self.order.block_barrier(np.array(mine), key)
         self.model.meet([self.threads[lane] for lane in mine], [self.threads[lane] for lane in only])
 
     def warp_barrier(self) -> None:
@@ -292,17 +302,17 @@ def run(seed: int, clusters: int, blocks_per_cluster: int, operations: tuple[Ope
 @pytest.mark.parametrize("part", range(4))
 def test_threads_race_exactly_where_the_definition_says(part: int) -> None:
     found = 0
-    for seed in range(part * 150, (part + 1) * 150):
+    for seed in range(part * 40, (part + 1) * 40):
         found += run(seed, 1 + seed % 2, 1, THREADS, 60).count()
-    assert found > 100, "and there are races among the traces"
+    assert found > 30, "and there are races among the traces"
 
 
 @pytest.mark.parametrize("part", range(4))
 def test_engines_and_barriers_race_exactly_where_the_definition_says(part: int) -> None:
     found = 0
-    for seed in range(part * 150, (part + 1) * 150):
+    for seed in range(part * 40, (part + 1) * 40):
         found += run(seed, 1 + seed % 2, 1, ASYNCHRONOUS, 80).count()
-    assert found > 100
+    assert found > 30
 
 
 CLUSTERS: tuple[Operation, ...] = (*ASYNCHRONOUS, Machine.cluster_barrier, Machine.cluster_barrier)
@@ -311,6 +321,6 @@ CLUSTERS: tuple[Operation, ...] = (*ASYNCHRONOUS, Machine.cluster_barrier, Machi
 @pytest.mark.parametrize("part", range(2))
 def test_clusters_race_exactly_where_the_definition_says(part: int) -> None:
     found = 0
-    for seed in range(part * 100, (part + 1) * 100):
+    for seed in range(part * 8, (part + 1) * 8):
         found += run(seed, 1 + seed % 2, 2, CLUSTERS, 80).count()
-    assert found > 100
+    assert found > 5

@@ -229,7 +229,7 @@ def test_a_rule_that_forgets_an_operand_finds_other_inputs(source: str, kind: Ki
         args = (device.upload(np.ones((1, 64), np.float32)), device.allocate((1,), np.float32))
         grid, block, element = (1, 1, 1), (32, 1, 1), Element(1, (0,))
     fn = function(device, source)
-    options = {"grid": grid, "block": block, "args": args}
+    options: dict[str, Any] = {"grid": grid, "block": block, "args": args}
     right, wrong = (inputs(fn.trace(element, **options, rules=rules)) for rules in (RULES, forgetting(kind, change)))
     assert right != wrong
 

@@ -45,8 +45,7 @@ COPIES_READY, OPEN_GROUP, USED, USED_AT, COMPLETE = 0, 1, 2, 3, 4
 PRODUCTS = 5
 PRODUCTS_READY, STANDINGS, STANDING_ROWS, WARPS = 0, 1, 2, 3
 
-# Columns of the allocation table, ascending by base: those of DATA, WRITTEN, BASE and BYTES (0 when freed).
-ALLOCATION_COLUMNS = 4
+# The allocation table, ascending by base, has the columns of the space table; BYTES is 0 for a freed one.
 
 # Counters that compiled code adds to.
 GLOBAL_READ, GLOBAL_WRITTEN, SHARED_READ, SHARED_WRITTEN, CHANGES, STEPS = 0, 1, 2, 3, 4, 5
@@ -54,7 +53,10 @@ COUNTERS = 6
 
 # What a call and its caller tell each other.
 PC, STOP, MOST, MADE, LANES, LIVE, TOGETHER, OPEN = 0, 1, 2, 3, 4, 5, 6, 7
-FRAME = 8
+# Whether accesses are checked against earlier ones; whether the one at PC was. Of one that must be: how many lanes, 0
+# for none; its space; its allocation; how many runs of lanes stand in `chosen`, 0 for all of the turn's.
+ORDERED, PASSED, ASKED, ASKED_SPACE, ASKED_ALLOCATION, ASKED_RUNS = 8, 9, 10, 11, 12, 13
+FRAME = 14
 
 # Operations. 0 is none: the step is the reference engine's.
 COLD = 0

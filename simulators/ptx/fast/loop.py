@@ -16,6 +16,8 @@ from tileproof.simulators.ptx.fast.copy import copy, group
 from tileproof.simulators.ptx.fast.floating import floating
 from tileproof.simulators.ptx.fast.integer import integer
 from tileproof.simulators.ptx.fast.layout import (
+    ASKED,
+    ASKED_RUNS,
     BARRIER,
     BRANCH,
     CHANGES,
@@ -36,14 +38,18 @@ from tileproof.simulators.ptx.fast.layout import (
     MADE,
     MASK,
     MATRIX_FIRST,
+    MATRIX_LOAD,
+    MATRIX_STORE,
     MOST,
     NEGATED,
     NEVER,
     NOTHING,
     OP,
     OPEN,
+    ORDERED,
     PACK,
     PARTLY,
+    PASSED,
     PC,
     RESULT,
     RESULTS,
@@ -310,6 +316,7 @@ def _made(stamp: int) -> Any:
         lanes, registers, spare = values.shape[1], values.ctypes.data, scratch.ctypes.data
         registers, spare = np.int64(registers), np.int64(spare)
         pc, stop, most, made, total = frame[PC], frame[STOP], frame[MOST], 0, frame[LANES]
+        active, here = total, runs
         while pc < stop and made < most:
             row = code[pc]
             op = row[OP]
@@ -341,11 +348,23 @@ def _made(stamp: int) -> Any:
             if not all_lanes:
                 _prepare(row, operands, values, flags, masks, never)
             if op == LOAD:
-                if load(row, operands, registers, lanes, here, active, spaces, allocations, counters, spare):
+                if load(row, operands, registers, lanes, here, active, spaces, allocations, counters, spare, frame):
                     break
             elif op == STORE:
                 if store(
-                    row, operands, registers, lanes, here, active, spaces, allocations, counters, spare, keys, stamps
+                    row,
+                    operands,
+                    registers,
+                    lanes,
+                    here,
+                    active,
+                    spaces,
+                    allocations,
+                    counters,
+                    spare,
+                    keys,
+                    stamps,
+                    frame,
                 ):
                     break
             elif op == COPY:
@@ -372,6 +391,8 @@ def _made(stamp: int) -> Any:
                     vote(row, operands, registers, lanes, here, scratch)
                 counters[CHANGES] += 1
             elif op >= MATRIX_FIRST:
+                if frame[ORDERED] != 0 and (op == MATRIX_LOAD or op == MATRIX_STORE):
+                    break  # their order is the reference engine's
                 if not whole(here) or matrix.matrix(row, operands, values, here, spaces, counters):
                     break
                 counters[CHANGES] += 1
@@ -383,7 +404,10 @@ def _made(stamp: int) -> Any:
                 _define(row, operands, flags, masks, here, all_lanes)
             pc += 1
             made += 1
+            frame[PASSED] = 0
         frame[MADE] = made
+        if frame[ASKED] != 0:
+            frame[ASKED_RUNS] = len(here) if active != total else 0
         return pc
 
     return run

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from tileproof.simulators.ptx.fast.layout import (
+    ASKED,
+    ASKED_ALLOCATION,
+    ASKED_SPACE,
     BASE,
     BYTES,
     CHANGES,
@@ -21,6 +24,8 @@ from tileproof.simulators.ptx.fast.layout import (
     K0,
     LIFE,
     LOCAL,
+    ORDERED,
+    PASSED,
     RESULT,
     RESULTS,
     SHARED,
@@ -90,13 +95,13 @@ def place(row: Any, address: Any, spaces: Any, allocations: Any) -> Any:
     Returns:
         space, -1 for nowhere; addresses of the bytes and of their definedness; first legal address; how far above it
         the last one lies; address of the lanes' offsets to their owners' pieces, 0 if there is one owner; address of
-        the states of mbarriers there, 0 if there are none.
+        the states of mbarriers there, 0 if there are none; of global memory the allocation.
     """
-    nowhere = (-1, 0, 0, _ZERO, _ZERO, 0, 0)
+    nowhere = (-1, 0, 0, _ZERO, _ZERO, 0, 0, -1)
     space, start = _window(row[_SPACE], address)
     if space < 0:
         return nowhere
-    starts, life = 0, 0
+    starts, life, index = 0, 0, -1
     if space == GLOBAL:
         index = _allocation(allocations, address)
         if index < 0:
@@ -108,7 +113,7 @@ def place(row: Any, address: Any, spaces: Any, allocations: Any) -> Any:
     if line[BYTES] < row[_NBYTES]:
         return nowhere
     least = np.uint64(line[BASE]) + start
-    return space, line[DATA], line[WRITTEN], least, np.uint64(line[BYTES] - row[_NBYTES]), starts, life
+    return space, line[DATA], line[WRITTEN], least, np.uint64(line[BYTES] - row[_NBYTES]), starts, life, index
 
 
 @part
@@ -250,7 +255,7 @@ def _load_run(
     row: Any, operands: Any, registers: Any, lanes: Any, first: Any, last: Any, where: Any, found: Any
 ) -> Any:
     """Load by neighbouring lanes; whether all was legal and written. `where` is what `place` gave."""
-    _, data, written, least, limit, starts, life = where
+    _, data, written, least, limit, starts, life, _ = where
     low, size = np.uint64(row[_NBYTES] - 1), row[_SIZE]
     base = registers + operands[row[SOURCE], SLOT] * lanes * 8
     for start in range(first, last, _CHUNK):
@@ -276,7 +281,7 @@ def _load_run(
 @part
 def _spread(row: Any, operands: Any, registers: Any, lanes: Any, runs: Any, where: Any, address: Any) -> Any:
     """Load by all lanes from one place: a parameter or constant."""
-    _, data, written, least, limit, _, _ = where
+    _, data, written, least, limit, _, _, _ = where
     offset, size = address - least, row[_SIZE]
     if offset > limit or address & np.uint64(row[_NBYTES] - 1):
         return False
@@ -308,8 +313,9 @@ def load(
     allocations: Any,
     counters: Any,
     found: Any,
+    frame: Any,
 ) -> Any:
-    """`ld` by lanes whose address is defined; 0, or 1 for handed back.
+    """`ld` by lanes whose address is defined; 0, 1 for handed back, or 2 where its order is to be checked first.
 
     Args:
         row, operands: the step.
@@ -319,6 +325,7 @@ def load(
         active: how many they are.
         spaces, allocations, counters: the tables.
         found: address of room for one number a lane.
+        frame: what the loop and its caller tell each other.
     """
     base = operands[row[SOURCE], SLOT]
     address = longs_at(registers + base * lanes * 8, lanes)[runs[0, 0]]
@@ -330,9 +337,10 @@ def load(
         if not _spread(row, operands, registers, lanes, runs, where, address):
             return 1
     else:
+        ordered = frame[ORDERED] != 0 and where[0] <= SHARED
         for index in range(row[RESULTS]):  # a result in the address register must not be seen before all is checked
-            if operands[row[RESULT] + index, SLOT] == base:
-                return _load_in_place(row, operands, registers, lanes, runs, active, where, counters, found)
+            if ordered or operands[row[RESULT] + index, SLOT] == base:
+                return _load_checked(row, operands, registers, lanes, runs, where, counters, found, frame)
         for r in range(len(runs)):
             if not _load_run(row, operands, registers, lanes, runs[r, 0], runs[r, 1], where, found):
                 return 1
@@ -351,7 +359,7 @@ def _count_read(counters: Any, space: Any, nbytes: Any) -> None:
 @part
 def _find_all(row: Any, base: Any, runs: Any, where: Any, found: Any) -> Any:
     """Offsets of all runs, one after the other; how many, 0 if one is not legal."""
-    _, _, _, least, limit, starts, life = where
+    _, _, _, least, limit, starts, life, _ = where
     low, place_ = np.uint64(row[_NBYTES] - 1), 0
     for r in range(len(runs)):
         first, n = runs[r, 0], runs[r, 1] - runs[r, 0]
@@ -366,21 +374,32 @@ def _find_all(row: Any, base: Any, runs: Any, where: Any, found: Any) -> Any:
 
 
 @part
-def _load_in_place(
+def _asks(where: Any, count: Any, frame: Any) -> Any:
+    """Whether the order of an access is to be checked before it is made; then the frame says where it goes."""
+    if frame[ORDERED] == 0 or frame[PASSED] != 0 or where[0] > SHARED:
+        return False
+    frame[ASKED], frame[ASKED_SPACE], frame[ASKED_ALLOCATION] = count, where[0], where[7]
+    return True
+
+
+@part
+def _load_checked(
     row: Any,
     operands: Any,
     registers: Any,
     lanes: Any,
     runs: Any,
-    active: Any,
     where: Any,
     counters: Any,
     found: Any,
+    frame: Any,
 ) -> Any:
-    """Load into the register of the address: all checks first."""
+    """Load with all checks first: where the order is checked too, or a result stands in the address register."""
     count = _find_all(row, registers + operands[row[SOURCE], SLOT] * lanes * 8, runs, where, found)
     if count == 0 or (where[2] != 0 and not _all_written(where[2], row[_NBYTES], found, count)):
         return 1
+    if _asks(where, count, frame):
+        return 2
     size = row[_SIZE]
     for index in range(row[RESULTS]):
         result, place_ = row[RESULT] + index, 0
@@ -392,7 +411,7 @@ def _load_in_place(
             if operands[result, SIGN]:
                 _extend(target, n, np.uint64(operands[result, SIGN]), np.uint64(operands[result, WIDE]))
             place_ += n
-    _count_read(counters, where[0], active * row[_NBYTES])
+    _count_read(counters, where[0], count * row[_NBYTES])
     return 0
 
 
@@ -440,20 +459,23 @@ def store(
     found: Any,
     keys: Any,
     stamps: Any,
+    frame: Any,
 ) -> Any:
-    """`st` of defined values by lanes whose address is defined; 0, or 1 for handed back. Arguments as those of `load`.
+    """`st` of defined values by lanes whose address is defined. Arguments and result as those of `load`.
 
     Two lanes at one place are handed back: see `_distinct` for `keys` and `stamps`.
     """
     base = registers + operands[row[SOURCE], SLOT] * lanes * 8
     address = (longs_at(base, lanes)[runs[0, 0]] + np.uint64(row[_OFFSET])) & np.uint64(row[_CUT])
     where = place(row, address, spaces, allocations)
-    space, data, written, _, _, _, _ = where
+    space, data, written, _, _, _, _, _ = where
     if space < 0 or space > LOCAL:
         return 1
     count = _find_all(row, base, runs, where, found)
     if count == 0 or not _distinct(found, count, keys, stamps):
         return 1
+    if _asks(where, count, frame):
+        return 2
     size = row[_SIZE]
     for index in range(row[SOURCES] - 1):
         slot = operands[row[SOURCE] + 1 + index, SLOT]

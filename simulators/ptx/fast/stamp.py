@@ -23,5 +23,9 @@ _CALLED = [Path(module.__file__ or "") for module in (unit_kernels, fma_chain_ar
 #: What the matrix instructions use of the room.
 _BASE = [_HERE / f"{name}.py" for name in ("layout", "parts", "pointers", "warpgroups")]
 
-SOURCES = _number([*_HERE.glob("*.py"), *_CALLED])
-MATRIX_SOURCES = _number([*_HERE.glob("matrix*.py"), *_BASE, *_CALLED])
+# The files whose functions are compiled into the loop, and those whose constants they take.
+_OWN = ("compare", "convert", "copy", "floating", "integer", "layout", "loop", "memory", "parts", "pointers", "warp")
+
+_MATRIX = [*_HERE.glob("matrix*.py"), *_BASE, *_CALLED]
+SOURCES = _number([*_MATRIX, *(_HERE / f"{name}.py" for name in _OWN)])
+MATRIX_SOURCES = _number(_MATRIX)

@@ -7,7 +7,8 @@ import numpy as np
 
 from tileproof.simulators.ptx.fast import layout
 from tileproof.simulators.ptx.fast.lower import lower
-from tileproof.simulators.ptx.machine.memory import GlobalMemory, Lanes, Window
+from tileproof.simulators.ptx.machine import access
+from tileproof.simulators.ptx.machine.memory import Backing, GlobalMemory, Lanes, Piece, Window
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.schedule import Friendly
 from tileproof.simulators.ptx.machine.wave import Wave
@@ -33,6 +34,7 @@ class FastTurns:
     """
 
     def __init__(self, program: Program, arch: str) -> None:
+        self._program = program
         self._bytecode = lower(program, arch)
         self._hot = (self._bytecode.code[:, layout.OP] != layout.COLD).tolist()
         self._has_objects = any(step.kind is Kind.MBARRIER for step in program.steps)
@@ -40,8 +42,7 @@ class FastTurns:
         self._frame = np.zeros(layout.FRAME, np.int64)
         self._counters = np.zeros(layout.COUNTERS, np.int64)
         self._spaces = np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64)
-        self._ordered = True
-        self._opened = 0
+        self._ordered, self._opened = True, 0
         self._make_room(0)
 
     def _make_room(self, lanes: int) -> None:
@@ -56,7 +57,7 @@ class FastTurns:
         """The next wave."""
         if wave.geometry.lanes != self._lanes:
             self._make_room(wave.geometry.lanes)
-        self._ordered = order_is_on(wave)
+        self._ordered = wave.order.enabled
         self._look(wave)
 
     def _look(self, wave: Wave) -> None:
@@ -65,25 +66,24 @@ class FastTurns:
         for index, space in enumerate(_WINDOWS, start=1):
             window = wave.spaces[space]
             # The shared memory of a cluster of several blocks is the reference engine's: its line says 0 bytes.
-            self._spaces[index] = (*window.line(), 0) if isinstance(window, Window) else 0
-        if self._ordered:  # accesses whose order is checked are the reference engine's
-            self._spaces[layout.SHARED] = 0
+            self._spaces[index] = window.owner_line() if isinstance(window, Window) else 0
         if self._has_objects:
             self._spaces[layout.SHARED, layout.LIFE] = wave.asynchronous.barriers.life.ctypes.data
-
-        products, ready = wave.products, not self._ordered
-        tables = (products.registers.ctypes.data, products.registers.shape[1], products.warps.ctypes.data)
-        whole = wave.geometry.lanes_per_block % 128 == 0
-        self._spaces[layout.PRODUCTS, : 1 + len(tables)] = (ready and whole, *tables)
-        self._spaces[layout.COPIES] = 0
-        if ready and isinstance(wave.schedule, Friendly):
+        self._spaces[layout.PRODUCTS] = self._spaces[layout.COPIES] = 0
+        if self._ordered:
+            return
+        if self._program.has_warpgroups and wave.geometry.lanes_per_block % 128 == 0:
+            products = wave.products
+            tables = (products.registers.ctypes.data, products.registers.shape[1], products.warps.ctypes.data)
+            self._spaces[layout.PRODUCTS, : 1 + len(tables)] = (1, *tables)
+        if self._program.has_asynchronous and isinstance(wave.schedule, Friendly):
             groups = wave.asynchronous.small
             arrays = (groups.open, groups.used, groups.used_at, groups.complete)
             self._spaces[layout.COPIES, : 1 + len(arrays)] = (1, *(array.ctypes.data for array in arrays))
 
     def hot(self, pc: int) -> bool:
         """Whether the loop knows the step."""
-        return self._hot[pc]
+        return bool(self._hot[pc])
 
     def run(self, wave: Wave, pc: int, stop: int, most: int, runs: Lanes, count: int) -> tuple[int, int]:
         """Run the turn's lanes from `pc` until the loop hands a step back; the new pc and how many steps it made.
@@ -96,17 +96,30 @@ class FastTurns:
             runs: the lanes [runs, first and last + 1].
             count: how many they are.
         """
-        registers, frame, counters = wave.registers, self._frame, self._counters
+        registers, frame = wave.registers, self._frame
+        together, passed, made = count == registers.present and not self._ordered, False, 0
+        while True:
+            open_ = registers.brackets.live
+            if self._opened != _opened(wave):  # compiled code knows no intervals
+                self._look(wave)
+            frame[: layout.ASKED + 1] = (
+                *(pc, stop, most - made, 0, count, registers.present, together, open_, self._ordered, passed, 0),
+            )
+            pc = self._call(wave, runs)
+            made += int(frame[layout.MADE])
+            if not frame[layout.ASKED]:
+                return pc, made
+            self._check_order(wave, pc, runs)
+            passed = True
+
+    def _call(self, wave: Wave, runs: Lanes) -> int:
+        registers, counters, bytecode = wave.registers, self._counters, self._bytecode
         memory = wave.spaces[StateSpace.GLOBAL]
         assert isinstance(memory, GlobalMemory)
-        together, open_ = count == registers.present and not self._ordered, registers.brackets.live
-        if self._opened != _opened(wave):  # compiled code knows no intervals
-            self._look(wave)
-        frame[: layout.OPEN + 1] = (pc, stop, most, 0, count, registers.present, together, open_)
-        pc = self._run(
-            self._bytecode.code,
-            self._bytecode.constants,
-            self._bytecode.operands,
+        pc: int = self._run(
+            bytecode.code,
+            bytecode.constants,
+            bytecode.operands,
             registers.values,
             registers.masks,
             registers.known,
@@ -120,11 +133,25 @@ class FastTurns:
             self._scratch,
             self._keys,
             self._stamps,
-            frame,
+            self._frame,
         )
         wave.changes += int(counters[layout.CHANGES])
         counters[layout.CHANGES] = 0
-        return pc, int(frame[layout.MADE])
+        return pc
+
+    def _check_order(self, wave: Wave, pc: int, runs: Lanes) -> None:
+        """The access at `pc`, which passed all other checks, against earlier ones: it is reported here, then made."""
+        frame, step = self._frame, wave.program.steps[pc]
+        chosen = self._chosen[: frame[layout.ASKED_RUNS]] if frame[layout.ASKED_RUNS] else runs
+        lanes = lanes_of(chosen)
+        offsets = self._scratch[: frame[layout.ASKED]].view(np.int64)
+        space = StateSpace.SHARED
+        backing: Backing = wave.shared
+        if frame[layout.ASKED_SPACE] == layout.GLOBAL:
+            memory = wave.spaces[StateSpace.GLOBAL]
+            assert isinstance(memory, GlobalMemory)
+            space, backing = StateSpace.GLOBAL, memory.allocation(int(frame[layout.ASKED_ALLOCATION]))
+        access.check_weak(wave, step, pc, lanes, space, Piece(backing, slice(None), offsets.copy()))
 
     def finish(self, wave: Wave) -> None:
         """Add what was counted to the launch's counters."""
@@ -141,9 +168,11 @@ def _opened(wave: Wave) -> int:
     return sum(getattr(wave.spaces[space], "brackets", None) is not None for space in _WINDOWS)
 
 
-def order_is_on(wave: Wave) -> bool:
-    """Whether accesses are checked against earlier ones."""
-    return getattr(wave.order, "enabled", True)
+def lanes_of(runs: Lanes) -> Lanes:
+    """The lanes of some runs, ascending."""
+    if len(runs) == 1:
+        return np.arange(runs[0, 0], runs[0, 1])
+    return np.concatenate([np.arange(first, last) for first, last in runs])
 
 
 def runs_of(selection: Selection) -> Lanes:

@@ -13,7 +13,7 @@ from tileproof.simulators.ptx.machine.order.kinds import AccessKind
 from tileproof.simulators.ptx.machine.overlap import check_overlap
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.wave import Wave
-from tileproof.simulators.ptx.program import StateSpace, Step
+from tileproof.simulators.ptx.program import Kind, StateSpace, Step
 
 #: Whose accesses are ordered: local memory is private, the others are read only.
 ORDERED_SPACES = frozenset({StateSpace.GLOBAL, StateSpace.SHARED, StateSpace.CLUSTER})
@@ -92,6 +92,16 @@ def _order_store(
         wave.order.strong_store(
             lanes, space, piece.backing, piece.offsets, step.access_bytes, access.scope, access.releases
         )
+
+
+def check_weak(wave: Wave, step: Step, pc: int, lanes: Lanes, space: StateSpace, piece: Piece) -> None:
+    """The order of a weak load or store that has passed all other checks and is about to be made elsewhere."""
+    if step.kind is Kind.LOAD:
+        _order_load(wave, step, pc, lanes, space, piece)
+        return
+    size = access_of(step).size
+    values = [wave.registers.read(slot, lanes, 8 * size) for slot in step.sources[1:]]
+    _order_store(wave, step, pc, lanes, space, piece, _Unchanged(piece, size, values))
 
 
 def discard(wave: Wave, step: Step, pc: int, selection: Selection) -> None:

@@ -27,10 +27,11 @@ from tileproof.simulators.ptx.machine.asynchronous import endings
 from tileproof.simulators.ptx.machine.compute import handlers
 from tileproof.simulators.ptx.machine.memory import Lanes
 from tileproof.simulators.ptx.machine.registers import Selection, as_selection
+from tileproof.simulators.ptx.machine.residency import Residency
 from tileproof.simulators.ptx.machine.schedule import PATIENCE_POLLS, Schedule, Turn
 from tileproof.simulators.ptx.machine.spin import SpinWatch
 from tileproof.simulators.ptx.machine.warp import WARP_SHIFT, distinct
-from tileproof.simulators.ptx.machine.wave import Status, Wave
+from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import NO_GUARD, NONE, Kind, Program, Step
 from tileproof.simulators.ptx.trace.recorder import Recorder
 
@@ -117,14 +118,14 @@ class Engine:
 
     def _run(self, wave: Wave) -> None:
         left, asynchronous = self._step_budget, wave.program.has_asynchronous
-        watch = SpinWatch(wave)
-        while (running := np.flatnonzero(wave.status == Status.RUNNING)).size:
+        watch, residency = SpinWatch(wave), Residency(wave, self._schedule)
+        while (running := residency.running()).size:
             turn = self._schedule.next_turn(wave.pc, running)
             if asynchronous:
                 wave.asynchronous.in_flight.tick(wave)
             made = self._run_turn(wave, turn, left)
             left -= made
-            if watch.stuck(turn.lanes, made) and not (asynchronous and wave.asynchronous.in_flight.drain(wave)):
+            if watch.stuck(turn.lanes, made) and not self._helped(wave, residency):
                 stall.report_spin(wave)
                 return
             if left <= 0:
@@ -139,6 +140,11 @@ class Engine:
             wave.asynchronous.in_flight.drain(wave)
         if wave.program.has_register_counts:
             register_count.check_end(wave)
+
+    @staticmethod
+    def _helped(wave: Wave, residency: Residency) -> bool:
+        """Whether something is left that may let spinning threads get on: a copy in flight, or blocks not started."""
+        return (wave.program.has_asynchronous and wave.asynchronous.in_flight.drain(wave)) or residency.admit()
 
     def _run_turn(self, wave: Wave, turn: Turn, left: int) -> int:
         """Run a turn; how many steps it made."""

@@ -41,6 +41,8 @@ PADDING = 16
 _SAME_SETS_BYTES = 1024
 _CACHE_LINE_BYTES = 64
 
+LINE_COLUMNS = 6
+
 _ALL_BITS = np.uint8(0xFF)
 _UNSIGNED: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -95,10 +97,17 @@ class Backing:
         self.brackets: BracketBytes | None = None
         self.moves = Moves()
 
-    @property
-    def addresses(self) -> tuple[int, int]:
-        """Host addresses of both arrays, 0 for one that is not there."""
-        return self.data.ctypes.data, 0 if self.written is None else self.written.ctypes.data
+    def line(self, base: int, nbytes: int, starts: int = 0) -> tuple[int, ...]:
+        """Where compiled code finds the arrays: the columns of its tables of memories (`fast.layout`).
+
+        Args:
+            base: address of the first byte that an owner sees.
+            nbytes: that an owner sees; 0 for memory that is not there.
+            starts: host address of each lane's offset to its owner's bytes, 0 where all have the same.
+        """
+        data, written = self.data.ctypes.data, 0 if self.written is None else self.written.ctypes.data
+        plain = self.brackets is None  # compiled code knows no intervals
+        return data, written, base, nbytes if plain else 0, starts, 0
 
     def fill(self, start: int, raw: bytes | memoryview) -> None:
         """Write bytes from the host."""
@@ -202,7 +211,7 @@ class GlobalMemory:
         self._allocations: list[Allocation] = []
         self.touched = Touched()
         self._moves = Moves()
-        self._table: Lanes = np.zeros((0, 4), np.int64)
+        self._table: Lanes = np.zeros((0, LINE_COLUMNS), np.int64)
         self._table_moves = 0
 
     def allocate(self, nbytes: int, *, defined: bool) -> Allocation:
@@ -226,16 +235,16 @@ class GlobalMemory:
         return allocation
 
     def table(self) -> Lanes:
-        """For each allocation, ascending: addresses of its arrays, its base, its bytes.
-
-        These are 0 where it is freed, and where some of them are open: compiled code knows no intervals.
-        """
+        """For each allocation, ascending, what `Backing.line` says; a freed one has no bytes."""
         if self._table_moves != self._moves.count:
-            lines = [
-                (*a.addresses, a.base, 0 if a.freed or a.brackets is not None else a.nbytes) for a in self._allocations
-            ]
-            self._table, self._table_moves = np.array(lines, np.int64).reshape(-1, 4), self._moves.count
+            lines = [a.line(a.base, 0 if a.freed else a.nbytes) for a in self._allocations]
+            self._table = np.array(lines, np.int64).reshape(-1, LINE_COLUMNS)
+            self._table_moves = self._moves.count
         return self._table
+
+    def allocation(self, index: int) -> Allocation:
+        """The allocation of one line of the table."""
+        return self._allocations[index]
 
     def release(self, allocation: Allocation) -> None:
         """Free an allocation; later accesses are `use-after-free`."""
@@ -321,13 +330,10 @@ class Window(Backing):
         """Address of the first byte of every piece."""
         return self._base
 
-    def line(self) -> tuple[int, int, int, int, int]:
-        """Addresses of both arrays, first legal address, bytes of a piece, address of the lanes' offsets or 0.
-
-        The bytes are 0 where some of them are open: compiled code knows no intervals.
-        """
+    def owner_line(self) -> tuple[int, ...]:
+        """What `Backing.line` says of a piece."""
         starts = 0 if self._starts is None else self._starts.ctypes.data
-        return (*self.addresses, self._base, 0 if self.brackets is not None else self._piece_bytes, starts)
+        return self.line(self._base, self._piece_bytes, starts)
 
     def owned_by(self, lanes_per_owner: int) -> "Window":
         """Say how many consecutive lanes share a piece; without this all lanes share the first one."""

@@ -74,6 +74,10 @@ class Schedule(Protocol):
         """A turn for some of the `running` lanes (at least one, ascending); `pc` is indexed by lane."""
         ...
 
+    def room(self, clusters: int) -> int:
+        """How many of a wave's clusters are resident at once, as long as they get on."""
+        ...
+
     def progress(self) -> None:
         """The last turn ended by itself, not because its steps were used up."""
         ...
@@ -132,6 +136,10 @@ class Friendly:
         self._skip += 1  # `progress` takes it back unless the turn ran out of patience
         return Turn(running[places == start], start, stop, PATIENCE_STEPS)
 
+    def room(self, clusters: int) -> int:
+        """See `Schedule.room`: all."""
+        return clusters
+
     def progress(self) -> None:
         """See `Schedule.progress`: start again from the rearmost group."""
         self._skip = 0
@@ -180,10 +188,8 @@ class Adversarial:
         """See `Schedule.waves`."""
         for start in range(0, blocks, SHUFFLED_BLOCKS):
             order = start + self._random.permutation(min(SHUFFLED_BLOCKS, blocks - start))
-            while order.size:
-                count = int(self._random.integers(1, min(most, order.size) + 1))
-                yield order[:count]
-                order = order[count:]
+            for first in range(0, order.size, most):
+                yield order[first : first + most]
 
     def next_turn(self, pc: Lanes, running: Lanes) -> Turn:
         """See `Schedule.next_turn`."""
@@ -204,6 +210,10 @@ class Adversarial:
         ahead = places[places > pc[lane]]
         stop = int(ahead.min()) if ahead.size and draw.random() < _MEETINGS else _NEVER
         return Turn(group, int(pc[lane]), stop, int(draw.integers(1, LONGEST_TURN_STEPS + 1)))
+
+    def room(self, clusters: int) -> int:
+        """See `Schedule.room`: any number."""
+        return int(self._random.integers(1, clusters + 1))
 
     def progress(self) -> None:
         """See `Schedule.progress`: nothing to remember."""

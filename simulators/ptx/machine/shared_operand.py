@@ -1,7 +1,7 @@
 """The operands of `wgmma` in shared memory: descriptors, chunks of 16 bytes, elements.
 
-The hardware reads on its own, not in any thread's order. Here it reads when the instruction is issued: the reads are
-checked against earlier accesses as reads by every lane of the warpgroup; later writes are not checked against them.
+The hardware reads on its own, through the async proxy and in no thread's order. Here the bytes are taken when the
+instruction is issued, and the reads last until the wait that covers their group: who writes there before has a finding.
 """
 
 from functools import lru_cache

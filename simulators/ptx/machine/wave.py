@@ -48,6 +48,7 @@ class Status(IntEnum):
     AT_COLLECTIVE = 2
     EXITED = 3
     AT_CLUSTER = 4
+    NOT_STARTED = 5
 
 
 @dataclass(frozen=True)

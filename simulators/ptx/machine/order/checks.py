@@ -1,6 +1,7 @@
 """Every access against earlier ones, in the shadow of the memory that it touches."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,13 +10,13 @@ from tileproof.simulators.ptx.machine.memory import Backing, Lanes, Mask
 from tileproof.simulators.ptx.machine.order import compiled_order as core
 from tileproof.simulators.ptx.machine.order.explanation import Conflict, Explanation
 from tileproof.simulators.ptx.machine.order.kinds import AccessKind
-from tileproof.simulators.ptx.machine.order.knowledge import Knowledge, Plane
+from tileproof.simulators.ptx.machine.order.knowledge import Knowledge, Plane, Snapshot
 from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
 from tileproof.simulators.ptx.machine.order.patterns import Places
 from tileproof.simulators.ptx.machine.order.shadow import Shadow
 from tileproof.simulators.ptx.machine.order.touched import Touched
 from tileproof.simulators.ptx.machine.reporter import Reporter
-from tileproof.simulators.ptx.program import Program, StateSpace, Step
+from tileproof.simulators.ptx.program import Program, Scope, StateSpace, Step
 
 _THREADS: Lanes = np.zeros(0, np.int64)
 _ALL_LANES = 0xFFFF_FFFF
@@ -96,6 +97,42 @@ class Checks:
         unchanged: Callable[[], Mask] | None,
     ) -> None:
         """See `Order.access`."""
+        if kind.strong and kind.writes and kind.scope < Scope.GPU:
+            self._apart(kind, step, pc, lanes, space, backing, offsets, nbytes, unchanged)
+            return
+        self._together(kind, step, pc, lanes, space, backing, offsets, nbytes, unchanged)
+
+    def _apart(
+        self,
+        kind: AccessKind,
+        step: Step,
+        pc: int,
+        lanes: Lanes,
+        space: StateSpace,
+        backing: Backing,
+        offsets: Lanes,
+        nbytes: int,
+        unchanged: Callable[[], Mask] | None,
+    ) -> None:
+        """One block after the other: lanes of one instruction may race with those of another block."""
+        blocks = self._knowledge.blocks(lanes)
+        for block in np.unique(blocks):
+            here = blocks == block
+            same = None if unchanged is None else partial(_chosen, unchanged, here)
+            self._together(kind, step, pc, lanes[here], space, backing, offsets[here], nbytes, same)
+
+    def _together(
+        self,
+        kind: AccessKind,
+        step: Step,
+        pc: int,
+        lanes: Lanes,
+        space: StateSpace,
+        backing: Backing,
+        offsets: Lanes,
+        nbytes: int,
+        unchanged: Callable[[], Mask] | None,
+    ) -> None:
         flags = self._flags.get(kind)
         if flags is None:
             flags = self._flags[kind] = kind.flags
@@ -129,6 +166,21 @@ class Checks:
         if count:
             self._report(step, lanes, space, flags, count, asked, None)
         self._record(memory, shadow, pc, lanes, offsets, nbytes, flags, 1, components, at)
+
+    def end(self, block: int, known: Snapshot, window: Backing, nbytes: int) -> None:
+        """A block has ended, whose threads knew this: what peers touched there and it does not know of, races."""
+        if window.shadow is None:
+            return
+        views = self._knowledge.views
+        lane = int(block * self._knowledge.shape[core.LANES_PER_BLOCK])
+        before = views[:, lane].copy()
+        views[:, lane, core.ROW], views[:, lane, core.FOREIGN] = known[:, 0], known[:, 1]
+        lanes, offsets = np.array([lane]), np.array([block * nbytes])
+        flags = core.WRITES | core.ENDS
+        count = self._find(self.shared, window.shadow, lanes, offsets, nbytes, flags, 1)
+        if count:
+            self._report(self._program.steps[-1], lanes, StateSpace.SHARED, flags, count, 1, None)
+        views[:, lane] = before
 
     def _find(
         self, memory: Memory, shadow: Shadow, lanes: Lanes, offsets: Lanes, nbytes: int, flags: int, asked: int
@@ -234,8 +286,8 @@ class Checks:
             positions = np.unique(group[:, 0])
             position, record, source = (int(number) for number in group[0])
             earlier = self._program.steps[int(pc)]
-            wrote = bool(records[record, core.FLAGS] & core.WRITES)
-            if same is not None and wrote and same[positions].all():
+            stored = records[record, core.FLAGS] & (core.WRITES | core.ATOMIC) == core.WRITES
+            if same is not None and stored and same[positions].all():
                 message = f"{step.opcode} races with a write of the same value at {earlier.where.place}"
                 self._reporter.note(message, step.where, positions.size)
                 continue
@@ -244,6 +296,10 @@ class Checks:
             conflict = Conflict(step, flags, who, space, records, record, source)
             kind, message, detail, other = self._explanation.explain(conflict)
             self._reporter.report_race(kind, message, step.where, lanes[positions], detail, earlier.where, other)
+
+
+def _chosen(unchanged: Callable[[], Mask], here: Mask) -> Mask:
+    return unchanged()[here]
 
 
 def _planes(knowledge: Knowledge, asynchronous: Plane) -> NDArray[np.int64]:

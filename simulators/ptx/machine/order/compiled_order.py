@@ -40,7 +40,7 @@ ATOMIC = 4
 SINGLE = 8  # one component, not one a lane
 ASYNC_PROXY = 16
 NON_COHERENT = 32
-ENDS = 64  # a block's end, as a write of its shared memory
+ENDS = 64  # a block's end, as a write of its shared memory: what its own threads did there is before it
 REDUCES = 128  # an element-wise update by an engine
 SCOPE_SHIFT = 8  # 2 bits
 SIZE_SHIFT = 10  # 4 bits: log2 of the bytes of an element
@@ -158,6 +158,13 @@ def _morally_strong(shape: Array, records: Array, record: int, flags: int, unit:
 
 
 @inlined
+def _same_block(shape: Array, records: Array, record: int, warp: int) -> bool:
+    """Whether a warp of the launch is of the block that made an access."""
+    per_block = shape[LANES_PER_BLOCK] >> 5
+    return bool(records[record, WARP_OF] // per_block == warp // per_block)
+
+
+@inlined
 def is_empty(state: Array, slot: int) -> bool:
     """Whether a slot holds nothing, or only what an earlier launch did."""
     if slot & NODE:
@@ -240,6 +247,8 @@ def find_conflicts(
                         record, mask, slot = slot >> 5, integer(1), integer(0)
                     other = integer(records[record, FLAGS])
                     hidden = (flags | other) & NON_COHERENT and (flags | other) & WRITES
+                    if flags & ENDS and _same_block(shape, records, record, warp):
+                        continue
                     plane = _plane_for(planes, other)
                     if (
                         records[record, WARP_OF] == warp
@@ -492,6 +501,8 @@ def record_accesses(
                 reads[granule] = 0
                 continue
             slot = integer(writes[granule] if flags & WRITES else reads[granule])
+            if mask == 1 and slot == number << 5 | own:
+                continue  # the same access again
             if slot == 0 or is_empty(state, slot):
                 if mask == 1:
                     result = number << 5 | own

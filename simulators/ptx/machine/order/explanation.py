@@ -92,6 +92,9 @@ class Explanation:
         )
         near = self._geometry.thread(conflict.lane).block == other.block
         name = f"thread {other.thread}" if near else f"block {other.block} thread {other.thread}"
+        if conflict.flags & core.ENDS:
+            message = f"a block ends and gives up shared memory that a peer {_past(conflict.earlier_flags)} at "
+            message += f"{earlier.where.place}, {cause}"
         return kind, message, f" ({earlier.opcode} of {name}{missing})", other
 
     def _same_thread(self, conflict: Conflict, warp: int) -> bool:
@@ -104,8 +107,8 @@ class Explanation:
         flags, earlier_flags = conflict.flags, conflict.earlier_flags
         if (flags | earlier_flags) & core.NON_COHERENT:
             return FindingKind.RACE, "and ld.global.nc may only read what nothing writes during the kernel", ""
-        if earlier_flags & core.ENDS:
-            return FindingKind.RACE, "whose end gave its shared memory up: nothing keeps it until the last access", ""
+        if flags & core.ENDS:
+            return FindingKind.RACE, "and nothing orders that before the end of the block whose memory it is", ""
         if flags & core.ASYNC_PROXY and not earlier_flags & core.ASYNC_PROXY and self._knows(conflict, Plane.ALL):
             return FindingKind.RACE, "and no proxy fence stands between: " + self._proxy(conflict), ""
         if self._knowledge.number[Plane.ANY_SCOPE] and self._knows(conflict, Plane.ANY_SCOPE):

@@ -175,32 +175,28 @@ class Knowledge:
         for known in np.unique(present):
             views[plane, lanes[present == known], column] = join(int(known))
 
-    def meet(self, lanes: Lanes, groups: Lanes, publish_only: Lanes | None = None, others: Lanes | None = None) -> None:
-        """The lanes of each group publish and learn; those of `publish_only`, of the groups `others`, publish.
+    def meet(self, lanes: Lanes, groups: Lanes) -> None:
+        """The lanes of each group publish and learn.
 
         Groups are numbered without gaps, and ascend with the lanes; each lies in one block.
         """
         count = int(groups[-1]) + 1
         fresh = self.clocks.new_rows(count * len(self.planes)).reshape(len(self.planes), count)
-        everybody, targets = lanes, groups
-        if publish_only is not None and others is not None:
-            everybody, targets = np.concatenate([lanes, publish_only]), np.concatenate([groups, others])
         for plane in range(len(self.planes)):
-            self._publish(self.views, plane, everybody, fresh[plane, targets])
-            maps = self.views[plane, everybody, core.FOREIGN]
-            if maps.any():
+            self._publish(self.views, plane, lanes, fresh[plane, groups])
+            if self.views[plane, lanes, core.FOREIGN].any():
                 with self.clocks.holding(fresh.reshape(-1).tolist()):
-                    self._join_maps(plane, lanes, groups, maps, targets)
+                    self._join_maps(plane, lanes, groups)
             self.views[plane, lanes, core.ROW] = fresh[plane, groups]
-        self.tick(everybody)
+        self.tick(lanes)
 
-    def _join_maps(self, plane: int, lanes: Lanes, groups: Lanes, maps: NDArray[np.int32], targets: Lanes) -> None:
+    def _join_maps(self, plane: int, lanes: Lanes, groups: Lanes) -> None:
         for group in range(int(groups[-1]) + 1):
-            joined = 0
-            for which in np.unique(maps[targets == group]):
+            here, joined = lanes[groups == group], 0
+            for which in np.unique(self.views[plane, here, core.FOREIGN]):
                 with self.clocks.holding(maps=[joined]):
                     joined = self.clocks.join_maps(joined, int(which))
-            self.views[plane, lanes[groups == group], core.FOREIGN] = joined
+            self.views[plane, here, core.FOREIGN] = joined
 
 
 def hold_views(held: Held, views: Views) -> None:

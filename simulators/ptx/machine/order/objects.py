@@ -11,6 +11,7 @@ hand back slots in this way, which needs no more. What it does not order is told
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -35,14 +36,22 @@ class Object:
     Attributes:
         component: of its unit; of a cluster's barrier -1.
         block: of the wave, where it stands.
-        pending: what was published to the present phase, if anything.
-        phases: completed phases that may still be acquired.
+        pending: what its own block published to the present phase, if anything.
+        far: what peers published.
+        phases: completed phases that may still be acquired: what the block published, and what peers did.
     """
 
     component: int
     block: int
     pending: Snapshot | None = None
-    phases: dict[int, Snapshot | None] = field(default_factory=dict)
+    far: Snapshot | None = None
+    phases: dict[int, tuple[Snapshot | None, Snapshot | None]] = field(default_factory=dict)
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """All that is kept here."""
+        for snapshot in (self.pending, self.far, *chain(*self.phases.values())):
+            if snapshot is not None:
+                yield snapshot
 
 
 class Objects:
@@ -60,6 +69,7 @@ class Objects:
         self._objects: dict[int, Object] = {}
         self._clusters: dict[tuple[int, int], Object] = {}
         self._blocks: dict[int, Snapshot] = {}
+        self._ends: dict[int, Object] = {}
         self._spare: dict[int, list[int]] = {}
         self._clocks.holders.append(self._hold)
 
@@ -68,11 +78,10 @@ class Objects:
         self._clocks.holders.remove(self._hold)
 
     def _hold(self, held: Held) -> None:
-        for object_ in (*self._objects.values(), *self._clusters.values()):
-            for snapshot in (object_.pending, *object_.phases.values()):
-                if snapshot is not None:
-                    held.rows.append(snapshot[:, 0])
-                    held.maps.append(snapshot[:, 1])
+        for object_ in chain(self._objects.values(), self._clusters.values(), self._ends.values()):
+            for snapshot in object_.snapshots():
+                held.rows.append(snapshot[:, 0])
+                held.maps.append(snapshot[:, 1])
         for snapshot in self._blocks.values():
             held.rows.append(snapshot[:, 0])
             held.maps.append(snapshot[:, 1])
@@ -108,9 +117,8 @@ class Objects:
                 continue
             here = keys == key
             near = here & (blocks == object_.block)
-            self._publish(object_, lanes[near], views, None)
-            if not near[here].all():
-                self._publish(object_, lanes[here & ~near], views, self._crossing(scope))
+            object_.pending = self._published(object_.pending, lanes[near], views, None)
+            object_.far = self._published(object_.far, lanes[here & ~near], views, self._crossing(scope))
 
     def _crossing(self, scope: Scope) -> list[int]:
         """The planes that an arrival on a peer's barrier publishes."""
@@ -119,12 +127,16 @@ class Objects:
             dropped.add(number[Plane.ALL])
         return [plane for plane in range(len(self._knowledge.planes)) if plane not in dropped]
 
-    def _publish(self, object_: Object, lanes: Lanes, views: Views, planes: list[int] | None) -> None:
+    def _published(
+        self, snapshot: Snapshot | None, lanes: Lanes, views: Views, planes: list[int] | None
+    ) -> Snapshot | None:
         if not lanes.size:
-            return
-        if object_.pending is None:
-            object_.pending = self._knowledge.snapshot()
-        self._knowledge.publish(views, lanes, object_.pending, planes)
+            return snapshot
+        if snapshot is None:
+            snapshot = self._knowledge.snapshot()
+        with self._clocks.holding(snapshot[:, 0].tolist(), snapshot[:, 1].tolist()):
+            self._knowledge.publish(views, lanes, snapshot, planes)
+        return snapshot
 
     def copies_land(self, lanes: Lanes, keys: Lanes, bounds: Lanes) -> None:
         """Each lane's cp.async groups below its bound go to the barrier, and nothing else of the lane."""
@@ -151,19 +163,27 @@ class Objects:
             snapshot = self._knowledge.snapshot()
         for plane in self._knowledge.own_planes:
             self._clocks.rows[snapshot[plane, 0], object_.component] = phase + 1
-        object_.phases[phase] = snapshot
+        object_.phases[phase] = snapshot, object_.far
         object_.phases.pop(phase - _KEPT_PHASES, None)
-        object_.pending = None
+        object_.pending = object_.far = None
 
-    def acquire(self, lanes: Lanes, keys: Lanes, phases: Lanes, views: list[Views]) -> None:
-        """Lanes learn completed phases: in each of these views."""
+    def acquire(self, lanes: Lanes, keys: Lanes, phases: Lanes, views: Views, scope: Scope) -> None:
+        """Lanes learn completed phases: of what peers published, as much as the scope of the wait reaches."""
         for key in np.unique(keys).tolist():
             for phase in np.unique(phases[keys == key]).tolist():
                 object_ = self._objects.get(key)
-                snapshot = None if object_ is None else object_.phases.get(phase)
-                if snapshot is not None:
-                    for target in views:
-                        self._knowledge.learn(target, lanes[(keys == key) & (phases == phase)], snapshot)
+                here = lanes[(keys == key) & (phases == phase)]
+                near, far = (None, None) if object_ is None else object_.phases.get(phase, (None, None))
+                if near is not None:
+                    self._knowledge.learn(views, here, near)
+                if far is not None:
+                    self._knowledge.learn(views, here, far, self._crossing(scope))
+
+    def end(self, block: int, lanes: Lanes, last: bool) -> Snapshot | None:
+        """Lanes of a block end; with the last one, what they knew together."""
+        object_ = self._ends.setdefault(block, Object(-1, block))
+        object_.pending = self._published(object_.pending, lanes, self._knowledge.views, None)
+        return object_.pending if last else None
 
     def block_arrive(self, lanes: Lanes, keys: Lanes) -> None:
         """Lanes publish to barriers of their blocks, whose round they do not wait for."""
@@ -185,17 +205,17 @@ class Objects:
         """Lanes publish to their clusters' barriers."""
         for object_, planes, here in self._shares(lanes):
             if views is not None:
-                self._publish(object_, here, views, planes)
+                object_.pending = self._published(object_.pending, here, views, planes)
 
     def cluster_complete(self, lanes: Lanes) -> None:
         """The present phases of the clusters of these lanes, one for each block, are complete."""
         for object_, _, _ in self._shares(lanes):
-            object_.phases, object_.pending = {0: object_.pending}, None
+            object_.phases, object_.pending = {0: (object_.pending, None)}, None
 
     def cluster_wait(self, lanes: Lanes) -> None:
         """Lanes learn the last completed phase."""
         for object_, planes, here in self._shares(lanes):
-            snapshot = object_.phases.get(0)
+            snapshot, _ = object_.phases.get(0, (None, None))
             if snapshot is not None:
                 self._knowledge.learn(self._knowledge.views, here, snapshot, planes)
 

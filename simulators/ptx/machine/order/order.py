@@ -4,6 +4,7 @@ All methods take ascending lane vectors of the wave. Lanes of one atomic come in
 """
 
 from collections.abc import Callable, Collection
+from functools import lru_cache
 
 import numpy as np
 
@@ -45,13 +46,11 @@ class Order:
         shape[core.LANES_PER_BLOCK] = geometry.lanes_per_block
         shape[core.WARPS_PER_UNIT] = geometry.lanes_per_cluster // 32
         clustered = geometry.blocks_per_cluster > 1
-        self.synchronises = any(_orders_by_memory(step) for step in program.steps)
-        proxies = any(step.fence is not None and step.fence.kind is FenceKind.ASYNC_PROXY for step in program.steps)
+        self.synchronises, proxies, sequential = _uses(program)
         planes = [Plane.ALL]
         planes += [Plane.READS] if clustered else []
         planes += [Plane.ANY_SCOPE] if clustered or self.synchronises else []
         planes += [Plane.ASYNC_SHARED, Plane.ASYNC_GLOBAL] if proxies else []
-        sequential = any(step.fence is not None and step.fence.sequential for step in program.steps)
         planes += [Plane.FENCED, Plane.SEEN] if sequential else []
         self.knowledge = Knowledge(clocks, planes, shape, np.zeros(geometry.lanes, np.int64))
         self.patterns = Patterns(self.knowledge, first_unit, geometry.blocks_per_cluster)
@@ -60,8 +59,10 @@ class Order:
         self._places = {True: launch.places, False: Places()}
         clocks.holders.append(self._places[False].hold)
         self.enabled = launch.enabled
-        self._left = np.bincount(np.arange(geometry.lanes)[geometry.live()] // geometry.lanes_per_block)
+        self._left = np.full(geometry.resident.size, geometry.threads)
         self._window_bytes = window_bytes
+        self._window: Backing | None = None
+        self._alone = not clustered
 
     def access(
         self,
@@ -90,6 +91,8 @@ class Order:
         """
         if not self.enabled or not lanes.size:
             return
+        if space is not StateSpace.GLOBAL:
+            self._window = backing
         places = self._places_in(space)
         if kind.strong and places:
             self.checks.forget_ended(places, space, backing, offsets)
@@ -307,7 +310,18 @@ class Order:
             )
 
     def exit(self, lanes: Lanes) -> None:
-        """The lanes end. A block whose last lane ends gives up its shared memory, as if it wrote all of it."""
+        """The lanes end. A block whose last lane ends gives up its shared memory, as if it wrote all of it.
+
+        Accesses of peers after the end are found where their addresses are looked up.
+        """
+        if not self.enabled or self._alone:
+            return
+        blocks = self.knowledge.blocks(lanes)
+        np.subtract.at(self._left, blocks, 1)
+        for block in np.unique(blocks).tolist():
+            known = self.objects.end(block, lanes[blocks == block], self._left[block] == 0)
+            if known is not None and self._window is not None:
+                self.checks.end(block, known, self._window, self._window_bytes)
 
     def object_init(self, lane: int, barrier_key: int) -> int:
         """`mbarrier.init` at this byte of the wave's shared window: the component of the new object, phases from 0."""
@@ -335,7 +349,7 @@ class Order:
         """Successful waits, one a lane: each learns the completed phase; a phase of -1 (none was complete) nothing."""
         if self.enabled and lanes.size:
             keys, of = (np.broadcast_to(np.asarray(each, np.int64), lanes.shape) for each in (barrier_keys, phases))
-            self.objects.acquire(lanes, keys, of, [self.knowledge.views] if acquire else [self.patterns.awaited()])
+            self.objects.acquire(lanes, keys, of, self.knowledge.views if acquire else self.patterns.awaited(), scope)
 
     def cp_async_arrive(self, lanes: Lanes, barrier_keys: Lanes | int, bounds: Lanes | int) -> None:
         """A `cp.async.mbarrier.arrive` takes effect: each lane's cp.async groups below its bound go to the barrier.
@@ -354,6 +368,14 @@ class Order:
         if release:
             return self.knowledge.views
         return self.patterns.fenced[min(scope, Scope.GPU)] if self.patterns.fenced else None
+
+
+@lru_cache(maxsize=64)
+def _uses(program: Program) -> tuple[bool, bool, bool]:
+    """Whether a program orders by memory, has fences towards the async proxy, has sequential fences."""
+    fences = [step.fence for step in program.steps if step.fence is not None]
+    proxies = any(fence.kind is FenceKind.ASYNC_PROXY for fence in fences)
+    return any(_orders_by_memory(step) for step in program.steps), proxies, any(fence.sequential for fence in fences)
 
 
 def _orders_by_memory(step: Step) -> bool:
