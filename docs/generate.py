@@ -72,23 +72,23 @@ Refused by name:
 
 ## Barriers and clusters
 
-`bar` and `barrier`: `.sync`, `.arrive` and `.red`, with and without a count, of all sixteen barriers of a block, several
-in flight; `bar.warp.sync` of any members, also by different instructions; `barrier.cluster`. A barrier counts warps; one
-that misses only exited threads is complete. Checked: counts that are no multiple of 32 or differ; a warp that comes
-twice; `.red` beside another form; aligned barriers by part of a warp; a second arrival at a cluster's barrier, or a wait
-without one; what never completes, with who waits where and how many are missing.
+`bar` and `barrier`: `.sync`, `.arrive` and `.red`, with and without a count, of all sixteen barriers of a block,
+several in flight; `bar.warp.sync` of any members, also by different instructions; `barrier.cluster`. A barrier counts
+warps; one that misses only exited threads is complete. Checked: counts that are no multiple of 32 or differ; a warp
+that comes twice; `.red` beside another form; aligned barriers by part of a warp; a second arrival at a cluster's
+barrier, or a wait without one; what never completes, with who waits where and how many are missing.
 
 Clusters of up to 8 blocks, 16 on sm_90 and sm_100 with `Device(large_clusters=True)`; all blocks of a cluster are
-resident together. Shared addresses carry the block's rank from bit 24 on, as on hardware (measured on an H200), so that
-an own address is valid in `shared::cluster` too. Loads, stores, atomics, `mapa`, `getctarank`, `isspacep`, `cvta` on
-peers. Checked: ranks and addresses beyond the cluster; a peer's address in `shared::cta`; a peer touched before a
-cluster barrier says that it has started, or after it has exited. A launch with `cluster=(1, 1, 1)` leaves the cluster to
-the kernel, so %is_explicit_cluster is 0 where neither says more.
+resident together. Shared addresses carry the block's rank from bit 24 on, as on hardware (measured on an H200), so
+that an own address is valid in `shared::cluster` too. Loads, stores, atomics, `mapa`, `getctarank`, `isspacep`,
+`cvta` on peers. Checked: ranks and addresses beyond the cluster; a peer's address in `shared::cta`; a peer touched
+before a cluster barrier says that it has started, or after it has exited. A launch with `cluster=(1, 1, 1)` leaves
+the cluster to the kernel, so %is_explicit_cluster is 0 where neither says more.
 
-`setmaxnreg` changes nothing: PTX registers are virtual, and that the contents of new ones are undefined is not modelled.
-Checked: the same instruction by all four warps of a warpgroup; `.inc` that lowers and `.dec` that raises the number,
-where it is known (`.maxnreg` or an earlier one); with `.maxnreg`, more registers than the block began with.
-`griddepcontrol`, `nanosleep` and `pmevent` change nothing: launches run one after the other.
+`setmaxnreg` changes nothing: PTX registers are virtual, and that the contents of new ones are undefined is not
+modelled. Checked: the same instruction by all four warps of a warpgroup; `.inc` that lowers and `.dec` that raises
+the number, where it is known (`.maxnreg` or an earlier one); with `.maxnreg`, more registers than the block began
+with. `griddepcontrol`, `nanosleep` and `pmevent` change nothing: launches run one after the other.
 
 %clock, %clock64, %clock_hi, %globaltimer, %smid and %gridid hold legal values, drawn by the seed under `adversarial`; a
 result that depends on them is not flagged. %envreg, %pm and %reserved_smem_offset are refused.
@@ -96,10 +96,10 @@ result that depends on them is not flagged. %envreg, %pm and %reserved_smem_offs
 ## Launches
 
 Static shared memory begins at 0x400, the dynamic part behind it at its declared alignment and at least 16 bytes
-(measured on an H200). `Device(shared_base=...)` places it elsewhere: a kernel that needs more alignment than it declares
-fails at some of `SHARED_BASES`. `with device.capture() as graph:` collects launches, `graph.replay()` runs them with the
-arguments of the capture on what the buffers hold then. Grid, block, cluster, threads by directive, static (48 KiB) and
-dynamic shared memory are held to the architecture's limits, instructions to the module's target:
+(measured on an H200). `Device(shared_base=...)` places it elsewhere: a kernel that needs more alignment than it
+declares fails at some of `SHARED_BASES`. `with device.capture() as graph:` collects launches, `graph.replay()` runs
+them with the arguments of the capture on what the buffers hold then. Grid, block, cluster, threads by directive,
+static (48 KiB) and dynamic shared memory are held to the architecture's limits, instructions to the module's target:
 
 {support.target_table()}
 ## Matrix instructions
