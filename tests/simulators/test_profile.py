@@ -30,8 +30,10 @@ extern "C" __global__ void rows(unsigned* y) {
 """
 
 
-def launch(pitch: int, *, engine: str = "reference", profile: bool = True, source: str = SOURCE) -> Report:
-    device = Device(engine=engine, profile=profile)
+def launch(
+    pitch: int, *, engine: str = "reference", profile: bool = True, source: str = SOURCE, order: bool = True
+) -> Report:
+    device = Device(engine=engine, profile=profile, order=order)
     x, y = device.upload(np.arange(1024, dtype=np.float32)), device.allocate((1024,), np.float32)
     (function,) = device.load(compile_source(source.replace("PITCH", str(pitch)), name="profile.cu")).values()
     if source is MATRIX:
@@ -82,7 +84,11 @@ def test_nobody_counts_unasked() -> None:
     assert not report.notes
 
 
-def test_the_engines_count_the_same() -> None:
-    fast, reference = (launch(32, engine=engine) for engine in ("fast", "reference"))
+@pytest.mark.parametrize("order", [True, False])
+@pytest.mark.parametrize("source", [SOURCE, MATRIX], ids=["loads and stores", "ldmatrix"])
+def test_the_engines_count_the_same(source: str, order: bool) -> None:
+    """Also without order, where compiled code would make the accesses to shared memory itself."""
+    fast, reference = (launch(32, engine=engine, source=source, order=order) for engine in ("fast", "reference"))
+    assert reference.counters.shared
     assert fast.counters == reference.counters
     assert fast.notes == reference.notes
