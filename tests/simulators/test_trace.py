@@ -342,6 +342,20 @@ def test_an_element_that_nothing_wrote_is_its_own_input() -> None:
     assert not trace.steps
 
 
+def test_a_value_that_nothing_wrote_is_said() -> None:
+    device = Device(engine="reference")
+    source = """extern "C" __global__ void copy(int* y) {
+        __shared__ int tile[32];
+        if (threadIdx.x == 3) tile[3] = 1;
+        y[threadIdx.x] = tile[threadIdx.x];
+    }"""
+    for place, unwritten in ((3, False), (4, True)):
+        args = (device.allocate((32,), np.int32),)
+        trace = function(device, source).trace(Element(0, (place,)), grid=(1, 1, 1), block=(32, 1, 1), args=args)
+        assert trace.unwritten is unwritten
+        assert not trace.inputs
+
+
 @pytest.mark.parametrize(("element", "words"), [(Element(2, (8, 0)), "no element"), (Element(3, (0,)), "no buffer")])
 def test_an_element_that_is_none_is_refused(element: Element, words: str) -> None:
     device = Device(engine="reference")
