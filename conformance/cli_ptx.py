@@ -42,6 +42,9 @@ def run(
     trace: Annotated[
         str | None, typer.Option(metavar="N[I,J]", help="Tell where an element came from: argument N, element [I, J].")
     ] = None,
+    counters: Annotated[
+        bool, typer.Option("--counters", help="Count instructions by opcode, and bank conflicts by line; slower.")
+    ] = False,
 ) -> None:
     """Run one launch; exit code 1 where the device has a finding."""
     places = [_place(text) for text in save_ or ()]
@@ -57,6 +60,7 @@ def run(
         schedule=schedule,
         seed=seed,
         element=None if trace is None else parse_element(trace),
+        counters=counters,
     )
     result = run_kernel(launch)
     save(result, places)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.conformance.launch_argument import LaunchArgument
+from tileproof.conformance.ptx_counters import describe_counters
 from tileproof.conformance.ptx_trace import describe_trace
 from tileproof.conformance.target import Schedule
 from tileproof.kernels.compile import compile_source
@@ -41,6 +42,7 @@ class KernelLaunch:
         schedule: how the device orders what may be reordered.
         seed: of the schedule.
         element: to be traced.
+        counters: count instructions by opcode and bank conflicts too.
     """
 
     file: Path
@@ -54,6 +56,7 @@ class KernelLaunch:
     schedule: Schedule
     seed: int
     element: Element | None = None
+    counters: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def run_kernel(launch: KernelLaunch) -> LaunchResult:
     """
     text = _ptx(launch)
     arch = launch.arch or parse_module(text).target[0]
-    device = Device(arch=arch, schedule=launch.schedule.value, seed=launch.seed)
+    device = Device(arch=arch, schedule=launch.schedule.value, seed=launch.seed, profile=launch.counters)
     functions = device.load_ptx(text)
     entry = _entry(launch, tuple(functions))
     passed = [_passed(device, argument) for argument in launch.arguments]
@@ -157,6 +160,10 @@ def describe(launch: KernelLaunch, result: LaunchResult) -> Iterator[str]:
     if result.trace is not None:
         yield ""
         yield from describe_trace(result.trace, tuple(argument.text for argument in launch.arguments))
+        yield ""
+    if launch.counters:
+        yield ""
+        yield from describe_counters(result.report.counters)
         yield ""
     yield _counters(result.report.counters)
     count = len(result.report.findings)

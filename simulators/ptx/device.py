@@ -154,6 +154,7 @@ class Device:
         large_clusters: allow clusters of more than 8 blocks, which are not portable.
         engine: "fast", in machine code where it can, or "reference"; they give the same.
         order: check that conflicting accesses are ordered; without it a launch is faster and has no race findings.
+        profile: also count instructions by opcode and passes of shared memory, and note bank conflicts; slower.
 
     Raises:
         Refusal: unknown architecture, schedule or engine, or a base that shared memory cannot have.
@@ -172,6 +173,7 @@ class Device:
         step_budget: int = DEFAULT_STEP_BUDGET,
         engine: str = "fast",
         order: bool = True,
+        profile: bool = False,
         shared_base: int = SHARED_BASE,
         large_clusters: bool = False,
     ) -> None:
@@ -180,6 +182,7 @@ class Device:
         self.step_budget = step_budget
         self.engine = EngineName.parse(engine)
         self.order = order
+        self.profile = profile
         self.shared_base = _checked_base(shared_base)
         self.large_clusters = large_clusters
         self.memory = GlobalMemory(memory_limit_bytes)
@@ -220,6 +223,7 @@ class Device:
             order=self.order,
             grid_id=self._launches,
             recorder=recorder,
+            profiled=self.profile,
         )
 
     @contextmanager

@@ -142,6 +142,28 @@ def test_an_element_to_trace_that_is_none_is_refused(
     assert words in capsys.readouterr().err
 
 
+def test_counters_are_a_table_when_asked_for(cu: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(cu, *four(64), "--counters") == 0
+    out = capsys.readouterr().out
+    assert "  64  ld.global.f32\n" in out
+    assert "shared memory, by instruction" not in out  # there is none
+    assert run(cu, *four(64)) == 0
+    assert "ld.global.f32" not in capsys.readouterr().out
+
+
+def test_bank_conflicts_are_a_table_and_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "stride.cu"
+    file.write_text("""extern "C" __global__ void stride(float* y) {
+        __shared__ float tile[512];
+        tile[threadIdx.x * 16] = 1;
+        y[threadIdx.x] = tile[threadIdx.x * 16];
+    }""")
+    assert run(str(file), "--arg", "f32[32]", "--counters") == 0
+    out = capsys.readouterr().out
+    assert "16-way bank conflicts" in out
+    assert "      1      16            15    16  st.shared.u32 at PTX line" in out
+
+
 @pytest.mark.parametrize(
     ("flat", "shape", "words"),
     [

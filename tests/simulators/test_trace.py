@@ -178,6 +178,91 @@ def test_an_element_of_wgmma_comes_from_rows_in_shared_memory(kernel: str) -> No
     assert sum(step.executions for step in products) == depth // 32
 
 
+FRAGMENTS = r"""
+// d = a b^T + c of one warpgroup, m64n8k16: a, c and d as the threads hold them, b as it lies in shared memory.
+extern "C" __global__ void fragments(const uint4* a, const unsigned* b, const float4* c, float4* d, int adds) {
+  __shared__ __align__(128) unsigned tile[64];
+  const int t = threadIdx.x;
+  if (t < 64) tile[t] = b[t];
+  asm volatile("fence.proxy.async;" ::: "memory");
+  __syncthreads();
+  const uint4 x = a[t];
+  float4 s = c[t];
+  const unsigned long long address = __cvta_generic_to_shared(tile);
+  const unsigned long long descriptor = (address & 0x3FFFF) >> 4 | 8ull << 16 | 16ull << 32;
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %9, 0; wgmma.fence.sync.aligned;"
+               "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, p, 1, 1, 0;"
+               "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; }"
+               : "+f"(s.x), "+f"(s.y), "+f"(s.z), "+f"(s.w)
+               : "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "l"(descriptor), "r"(adds) : "memory");
+  d[t] = s;
+}
+"""
+
+
+@pytest.mark.parametrize("adds", [0, 1])
+def test_wgmma_takes_a_from_registers_and_c_only_where_it_is_added(adds: int) -> None:
+    """Thread 37 is in group 1 and place 1 of warp 1: its second sum is of row 17 and column 3."""
+    device, numbers = Device(engine="reference"), np.random.default_rng(4)
+    a, b = (device.upload(numbers.standard_normal(size).astype(np.float16)) for size in (128 * 8, 128))
+    c, d = device.upload(np.ones(512, np.float32)), device.allocate((512,), np.float32)
+    args = (a, b, c, d, np.int32(adds))
+    trace = function(device, FRAGMENTS).trace(Element(3, (37 * 4 + 1,)), grid=(1, 1, 1), block=(128, 1, 1), args=args)
+    assert not trace.report.findings
+    row_17 = {8 * thread + half for thread in range(36, 40) for half in (0, 1, 4, 5)}
+    column_3 = {*range(24, 32), *range(64 + 24, 64 + 32)}
+    assert inputs(trace) == {0: row_17, 1: column_3, **({2: {37 * 4 + 1}} if adds else {})}
+
+
+CLUSTER = r"""
+// Blocks of a cluster of two: each thread gives its word to the other block, and adds what it reads there.
+extern "C" __global__ void __cluster_dims__(2, 1, 1) peers(const int* x, int* y) {
+  __shared__ int given[32], own[32];
+  __shared__ __align__(8) unsigned long long told;
+  const int t = threadIdx.x, i = blockIdx.x * 32 + t;
+  unsigned bar = (unsigned)__cvta_generic_to_shared(&told), to = (unsigned)__cvta_generic_to_shared(&given[t]);
+  unsigned from = (unsigned)__cvta_generic_to_shared(&own[t ^ 1]), done = 0, value;
+  own[t] = x[i] * 2;
+  if (t == 0)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1; fence.mbarrier_init.release.cluster;"
+                 "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 128;" :: "r"(bar) : "memory");
+  asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+  asm volatile("{ .reg .u32 r, a, b; mov.u32 r, %%cluster_ctarank; xor.b32 r, r, 1;"
+               "mapa.shared::cluster.u32 a, %1, r; mapa.shared::cluster.u32 b, %2, r;"
+               "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [a], %3, [b];"
+               "mapa.shared::cluster.u32 a, %4, r; ld.shared::cluster.u32 %0, [a]; }"
+               : "=r"(value) : "r"(to), "r"(bar), "r"(x[i]), "r"(from) : "memory");
+  while (!done)
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0;"
+                 "selp.b32 %0, 1, 0, p; }" : "=r"(done) : "r"(bar) : "memory");
+  y[i] = given[t] + value;
+  asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["friendly", "adversarial"])
+def test_what_a_peer_of_the_cluster_gave_is_followed_to_its_thread(schedule: str) -> None:
+    device = Device(schedule=schedule, engine="reference")
+    x, y = device.upload(np.arange(128, dtype=np.int32)), device.allocate((128,), np.int32)
+    trace = function(device, CLUSTER).trace(Element(1, (64 + 7,)), grid=(4, 1, 1), block=(32, 1, 1), args=(x, y))
+    assert not trace.report.findings
+    assert inputs(trace) == {0: {96 + 7, 96 + 6}}
+
+
+@pytest.mark.parametrize("place", [5, 9999])
+def test_an_element_of_any_wave_is_traced(place: int) -> None:
+    device = Device(engine="reference")
+    x, y = device.upload(np.arange(10240, dtype=np.float32)), device.allocate((10240,), np.float32)
+    source = """extern "C" __global__ void scale(float* y, const float* x) {
+        const int i = blockIdx.x * 128 + threadIdx.x;
+        y[i] = 2 * x[10239 - i];
+    }"""
+    trace = function(device, source).trace(Element(0, (place,)), grid=(80, 1, 1), block=(128, 1, 1), args=(y, x))
+    assert inputs(trace) == {1: {10239 - place}}
+    assert f"block ({place // 128}, 0, 0): threads {place % 128}" in trace.steps[-1].lanes
+
+
 Change = Callable[[Look], Look]
 
 
@@ -255,6 +340,20 @@ def test_an_element_that_nothing_wrote_is_its_own_input() -> None:
     trace = function(device, TILED).trace(Element(2, (0, 9)), grid=(1, 1, 1), block=(8, 8, 1), args=args)
     assert inputs(trace) == {2: {9}}
     assert not trace.steps
+
+
+def test_a_value_that_nothing_wrote_is_said() -> None:
+    device = Device(engine="reference")
+    source = """extern "C" __global__ void copy(int* y) {
+        __shared__ int tile[32];
+        if (threadIdx.x == 3) tile[3] = 1;
+        y[threadIdx.x] = tile[threadIdx.x];
+    }"""
+    for place, unwritten in ((3, False), (4, True)):
+        args = (device.allocate((32,), np.int32),)
+        trace = function(device, source).trace(Element(0, (place,)), grid=(1, 1, 1), block=(32, 1, 1), args=args)
+        assert trace.unwritten is unwritten
+        assert not trace.inputs
 
 
 @pytest.mark.parametrize(("element", "words"), [(Element(2, (8, 0)), "no element"), (Element(3, (0,)), "no buffer")])

@@ -116,3 +116,8 @@ def everything(look: Look) -> None:
 def nothing(look: Look) -> None:
     """The result comes from no data: time, who runs, the state of an mbarrier."""
     look.count(look.results())
+
+
+def forgotten(look: Look) -> None:
+    """Registers as a call finds them: nothing wrote them."""
+    look.demand.unwritten = True

@@ -29,6 +29,7 @@ RULES: Mapping[Kind, Rule] = {
     Kind.ACTIVE_MASK: rules_compute.nothing,
     Kind.CLOCK: rules_compute.nothing,
     Kind.MBARRIER: rules_compute.nothing,
+    Kind.FRESH: rules_compute.forgotten,
     Kind.LOAD: rules_memory.load,
     Kind.STORE: rules_memory.store,
     Kind.DISCARD: rules_memory.discard,
