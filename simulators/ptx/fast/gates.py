@@ -129,7 +129,7 @@ def _loads(stamp: int) -> Any:
     @_gate(_STEP)
     def gate(state):  # type: ignore[no-untyped-def]
         frame = offsets_at(state, FRAME)
-        return memory.load(*_step(frame), *_memories(frame), frame) if stamp else 1
+        return memory.load(*_step(frame), *_memories(frame), frame) if stamp else 1  # type: ignore[call-arg]
 
     return gate
 
@@ -139,7 +139,7 @@ def _stores(stamp: int) -> Any:
     def gate(state):  # type: ignore[no-untyped-def]
         frame = offsets_at(state, FRAME)
         keys, stamps = longs_at(frame[KEYS], frame[PLACES]), offsets_at(frame[STAMPS], frame[PLACES] + 1)
-        return memory.store(*_step(frame), *_memories(frame), keys, stamps, frame) if stamp else 1
+        return memory.store(*_step(frame), *_memories(frame), keys, stamps, frame) if stamp else 1  # type: ignore[call-arg]
 
     return gate
 

@@ -47,7 +47,7 @@ class FastTurns:
         self._run, gates = _compiled()
         gates.provide(set(self._bytecode.code[:, layout.OP].tolist()))
         frame = np.zeros(layout.FRAME, np.int64)
-        self._state, self._frame = frame.ctypes.data, memoryview(frame)
+        self._state, self._frame = frame.ctypes.data, frame.data
         self._counters = np.zeros(layout.COUNTERS, np.int64)
         self._spaces = np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64)
         self._point(
