@@ -56,7 +56,9 @@ PC, STOP, MOST, MADE, LANES, LIVE, TOGETHER, OPEN = 0, 1, 2, 3, 4, 5, 6, 7
 # Whether accesses are checked against earlier ones; whether the one at PC was. Of one that must be: how many lanes, 0
 # for none; its space; its allocation; how many runs of lanes stand in `chosen`, 0 for all of the turn's.
 ORDERED, PASSED, ASKED, ASKED_SPACE, ASKED_ALLOCATION, ASKED_RUNS = 8, 9, 10, 11, 12, 13
-FRAME = 14
+# Addresses of the function that checks order, and of its table; 0: the caller is asked.
+GATE, GATE_TABLE = 14, 15
+FRAME = 16
 
 # Operations. 0 is none: the step is the reference engine's.
 COLD = 0

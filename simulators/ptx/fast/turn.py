@@ -1,7 +1,7 @@
 """One wave's state as the compiled loop sees it, and the call."""
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from tileproof.simulators.ptx.machine.schedule import Friendly
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Kind, Program, StateSpace
 
+if TYPE_CHECKING:
+    from tileproof.simulators.ptx.fast.order_gate import OrderGate
+
 _WINDOWS = (StateSpace.SHARED, StateSpace.LOCAL, StateSpace.CONST, StateSpace.PARAM)
 
 
@@ -23,6 +26,12 @@ def _loop() -> Any:
     from tileproof.simulators.ptx.fast.loop import run
 
     return run
+
+
+def _order_gate() -> "OrderGate":
+    from tileproof.simulators.ptx.fast.order_gate import OrderGate
+
+    return OrderGate()
 
 
 class FastTurns:
@@ -43,6 +52,7 @@ class FastTurns:
         self._counters = np.zeros(layout.COUNTERS, np.int64)
         self._spaces = np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64)
         self._ordered, self._opened = True, 0
+        self._gate: OrderGate | None = None
         self._make_room(0)
 
     def _make_room(self, lanes: int) -> None:
@@ -58,6 +68,10 @@ class FastTurns:
         if wave.geometry.lanes != self._lanes:
             self._make_room(wave.geometry.lanes)
         self._ordered = wave.order.enabled
+        if self._ordered:
+            self._gate = self._gate or _order_gate()
+            self._gate.begin(wave)
+            self._frame[layout.GATE], self._frame[layout.GATE_TABLE] = self._gate.function, self._gate.table
         self._look(wave)
 
     def _look(self, wave: Wave) -> None:
@@ -105,6 +119,8 @@ class FastTurns:
             frame[: layout.ASKED + 1] = (
                 *(pc, stop, most - made, 0, count, registers.present, together, open_, self._ordered, passed, 0),
             )
+            if self._gate is not None:
+                self._gate.look(wave)
             pc = self._call(wave, runs)
             made += int(frame[layout.MADE])
             if not frame[layout.ASKED]:
@@ -152,6 +168,9 @@ class FastTurns:
             assert isinstance(memory, GlobalMemory)
             space, backing = StateSpace.GLOBAL, memory.allocation(int(frame[layout.ASKED_ALLOCATION]))
         access.check_weak(wave, step, pc, lanes, space, Piece(backing, slice(None), offsets.copy()))
+        if self._gate is not None:
+            asked = int(frame[layout.ASKED_SPACE]), int(frame[layout.ASKED_ALLOCATION])
+            self._gate.checked(wave, *asked, backing)
 
     def finish(self, wave: Wave) -> None:
         """Add what was counted to the launch's counters."""
