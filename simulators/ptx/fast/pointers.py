@@ -97,6 +97,18 @@ call = intrinsic(_typed_call)
 
 
 @inlined
+def table_at(address: Any, rows: Any, columns: Any) -> Any:
+    """The int64 table [rows, columns] at an address."""
+    return numba.carray(as_pointer(address), (rows, columns), np.int64)
+
+
+@inlined
+def values_at(address: Any, rows: Any, columns: Any) -> Any:
+    """The rows of 64-bit words [rows, columns] at an address."""
+    return numba.carray(as_pointer(address), (rows, columns), np.uint64)
+
+
+@inlined
 def bytes_at(address: Any, count: Any) -> Any:
     """The `count` bytes at an address."""
     return numba.carray(as_pointer(address), (count,), np.uint8)
