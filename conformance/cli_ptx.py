@@ -8,6 +8,7 @@ import typer
 
 from tileproof.conformance.launch_argument import parse_argument
 from tileproof.conformance.ptx_run import KernelLaunch, describe, run_kernel, save
+from tileproof.conformance.ptx_trace import parse_element
 from tileproof.conformance.target import Schedule
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import Index3
@@ -38,6 +39,12 @@ def run(
     save_: Annotated[
         list[str] | None, typer.Option("--save", metavar="N=FILE.npy", help="Write argument N, counted from 0.")
     ] = None,
+    trace: Annotated[
+        str | None, typer.Option(metavar="N[I,J]", help="Tell where an element came from: argument N, element [I, J].")
+    ] = None,
+    counters: Annotated[
+        bool, typer.Option("--counters", help="Count instructions by opcode, and bank conflicts by line; slower.")
+    ] = False,
 ) -> None:
     """Run one launch; exit code 1 where the device has a finding."""
     places = [_place(text) for text in save_ or ()]
@@ -52,6 +59,8 @@ def run(
         arch=arch,
         schedule=schedule,
         seed=seed,
+        element=None if trace is None else parse_element(trace),
+        counters=counters,
     )
     result = run_kernel(launch)
     save(result, places)

@@ -3,19 +3,23 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.conformance.launch_argument import LaunchArgument
+from tileproof.conformance.ptx_counters import describe_counters
+from tileproof.conformance.ptx_trace import describe_trace
 from tileproof.conformance.target import Schedule
 from tileproof.kernels.compile import compile_source
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx import Device
+from tileproof.simulators.ptx.arguments import Argument
 from tileproof.simulators.ptx.buffer import Buffer
 from tileproof.simulators.ptx.findings import Counters, Finding, Index3, Report
 from tileproof.simulators.ptx.text.parse import parse_module
+from tileproof.simulators.ptx.trace.trace import Element, Trace
 
 SHOWN_ELEMENTS = 8
 SHOWN_THREADS = 2
@@ -37,6 +41,8 @@ class KernelLaunch:
         arch: architecture; None for the file's own target.
         schedule: how the device orders what may be reordered.
         seed: of the schedule.
+        element: to be traced.
+        counters: count instructions by opcode and bank conflicts too.
     """
 
     file: Path
@@ -49,6 +55,8 @@ class KernelLaunch:
     arch: str | None
     schedule: Schedule
     seed: int
+    element: Element | None = None
+    counters: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,12 +68,14 @@ class LaunchResult:
         arch: where.
         report: the device's.
         buffers: for each argument its buffer, None for a scalar.
+        trace: of the element that was asked for.
     """
 
     entry: str
     arch: str
     report: Report
     buffers: tuple[Buffer | None, ...]
+    trace: Trace | None = None
 
 
 def run_kernel(launch: KernelLaunch) -> LaunchResult:
@@ -76,19 +86,33 @@ def run_kernel(launch: KernelLaunch) -> LaunchResult:
     """
     text = _ptx(launch)
     arch = launch.arch or parse_module(text).target[0]
-    device = Device(arch=arch, schedule=launch.schedule.value, seed=launch.seed)
+    device = Device(arch=arch, schedule=launch.schedule.value, seed=launch.seed, profile=launch.counters)
     functions = device.load_ptx(text)
     entry = _entry(launch, tuple(functions))
     passed = [_passed(device, argument) for argument in launch.arguments]
-    report = functions[entry].launch(
-        grid=launch.grid,
-        block=launch.block,
-        args=passed,
-        shared_bytes=launch.shared_bytes,
-        cluster=launch.cluster,
-    )
+    function, trace = functions[entry], None
+    options: _Options = {
+        "grid": launch.grid,
+        "block": launch.block,
+        "args": passed,
+        "shared_bytes": launch.shared_bytes,
+        "cluster": launch.cluster,
+    }
+    if launch.element is None:
+        report = function.launch(**options)
+    else:
+        trace = function.trace(launch.element, **options)
+        report = trace.report
     buffers = tuple(argument if isinstance(argument, Buffer) else None for argument in passed)
-    return LaunchResult(entry, arch, report, buffers)
+    return LaunchResult(entry, arch, report, buffers, trace)
+
+
+class _Options(TypedDict):
+    grid: Index3
+    block: Index3
+    args: Sequence[Argument]
+    shared_bytes: int
+    cluster: Index3
 
 
 def _ptx(launch: KernelLaunch) -> str:
@@ -133,6 +157,14 @@ def describe(launch: KernelLaunch, result: LaunchResult) -> Iterator[str]:
     for index, (argument, buffer) in enumerate(zip(launch.arguments, result.buffers, strict=True)):
         if buffer is not None:
             yield f"argument {index}  {argument.text}: {_contents(buffer)}"
+    if result.trace is not None:
+        yield ""
+        yield from describe_trace(result.trace, tuple(argument.text for argument in launch.arguments))
+        yield ""
+    if launch.counters:
+        yield ""
+        yield from describe_counters(result.report.counters)
+        yield ""
     yield _counters(result.report.counters)
     count = len(result.report.findings)
     yield "no finding" if not count else "1 finding" if count == 1 else f"{count} findings"

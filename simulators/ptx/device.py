@@ -33,11 +33,14 @@ from tileproof.simulators.ptx.machine.engine import EngineName
 from tileproof.simulators.ptx.machine.matrix import check_units
 from tileproof.simulators.ptx.machine.memory import GlobalMemory
 from tileproof.simulators.ptx.machine.schedule import Adversarial, Friendly, Schedule, ScheduleName
-from tileproof.simulators.ptx.program import Program
+from tileproof.simulators.ptx.program import Kind, Program
 from tileproof.simulators.ptx.text.parse import parse_module
 from tileproof.simulators.ptx.text.syntax import Module, Variable
+from tileproof.simulators.ptx.trace.recorder import MOST_LANE_EVENTS, Recorder
+from tileproof.simulators.ptx.trace.slicing import RULES, Rule
+from tileproof.simulators.ptx.trace.trace import Element, Trace, explain, locate
 
-__all__ = ["Buffer", "Device", "Function"]
+__all__ = ["Buffer", "Device", "Element", "Function", "Trace"]
 
 DEFAULT_MEMORY_LIMIT_BYTES = 8 << 30
 DEFAULT_STEP_BUDGET = 1 << 23  # a few minutes
@@ -90,10 +93,45 @@ class Function:
         Raises:
             Refusal: something is illegal or outside the modelled range; nothing wrong is computed silently.
         """
+        return self._device.submit(self._prepared(LaunchShape(grid, block, shared_bytes, cluster), args))
+
+    def trace(
+        self,
+        element: Element,
+        *,
+        grid: Index3,
+        block: Index3,
+        args: Sequence[Argument],
+        shared_bytes: int = 0,
+        cluster: Index3 = (1, 1, 1),
+        limit: int = MOST_LANE_EVENTS,
+        rules: Mapping[Kind, Rule] = RULES,
+    ) -> Trace:
+        """Run the kernel like `launch`, with the reference engine, and follow one element of an argument back.
+
+        Args:
+            element: which one, of the bytes as the launch leaves them.
+            grid: see `launch`.
+            block: see `launch`.
+            args: see `launch`.
+            shared_bytes: see `launch`.
+            cluster: see `launch`.
+            limit: register writes and accesses, summed over threads, that are kept at most.
+            rules: how each kind of step is followed.
+
+        Raises:
+            Refusal: as `launch`; no such element; or the launch does more than a trace can keep.
+        """
+        locate(element, args)
+        device, recorder = self._device, Recorder(limit)
+        report = device.run(self._prepared(LaunchShape(grid, block, shared_bytes, cluster), args), recorder)
+        return explain(self._program, recorder, device.memory, args, element, report, rules)
+
+    def _prepared(self, shape: LaunchShape, args: Sequence[Argument]) -> Prepared:
         device = self._device
-        prepared = prepare(
+        return prepare(
             self._program,
-            LaunchShape(grid, block, shared_bytes, cluster),
+            shape,
             args,
             global_memory=device.memory,
             global_addresses=self._global_addresses,
@@ -101,7 +139,6 @@ class Function:
             shared_base=device.shared_base,
             large_clusters=device.large_clusters,
         )
-        return device.submit(prepared)
 
 
 class Device:
@@ -118,6 +155,7 @@ class Device:
         large_clusters: allow clusters of more than 8 blocks, which are not portable.
         engine: "fast", in machine code where it can, or "reference"; they give the same.
         order: check that conflicting accesses are ordered; without it a launch is faster and has no race findings.
+        profile: also count instructions by opcode and passes of shared memory, and note bank conflicts; slower.
 
     Raises:
         Refusal: unknown architecture, schedule or engine, a seed that is no whole number or negative, or a base that
@@ -137,6 +175,7 @@ class Device:
         step_budget: int = DEFAULT_STEP_BUDGET,
         engine: str = "fast",
         order: bool = True,
+        profile: bool = False,
         shared_base: int = SHARED_BASE,
         large_clusters: bool = False,
     ) -> None:
@@ -145,6 +184,7 @@ class Device:
         self.step_budget = step_budget
         self.engine = EngineName.parse(engine)
         self.order = order
+        self.profile = profile
         self.shared_base = _checked_base(shared_base)
         self.large_clusters = large_clusters
         self.memory = GlobalMemory(memory_limit_bytes)
@@ -167,8 +207,8 @@ class Device:
             return Report()
         return self.run(prepared)
 
-    def run(self, prepared: Prepared) -> Report:
-        """Run a launch now.
+    def run(self, prepared: Prepared, recorder: Recorder | None = None) -> Report:
+        """Run a launch now; with a recorder, on the reference engine.
 
         Raises:
             Refusal: a graph is being captured, of which this would not be a part.
@@ -181,9 +221,11 @@ class Device:
             schedule=self.schedule(),
             limits=self.limits,
             step_budget=self.step_budget,
-            engine=self.engine,
+            engine=self.engine if recorder is None else EngineName.REFERENCE,
             order=self.order,
             grid_id=self._launches,
+            recorder=recorder,
+            profiled=self.profile,
         )
 
     @contextmanager

@@ -100,6 +100,27 @@ class Note:
     count: int = 1
 
 
+@dataclass(frozen=True)
+class SharedUse:
+    """What one instruction's accesses to shared memory cost.
+
+    Attributes:
+        opcode: as written.
+        where: the instruction.
+        accesses: how often a warp executed it.
+        passes: over the banks, all together.
+        conflicts: passes that bank conflicts added.
+        ways: the most passes of a phase: "n-way".
+    """
+
+    opcode: str
+    where: Where
+    accesses: int
+    passes: int
+    conflicts: int
+    ways: int
+
+
 @dataclass
 class Counters:
     """What a launch did.
@@ -112,6 +133,8 @@ class Counters:
         shared_bytes_written: bytes stored to shared memory.
         global_bytes_undecided: of the bytes stored to global memory, those of values that approximate functions leave
             open: more than one result is right.
+        opcodes: thread instructions by opcode, with `Device(profile=True)` only.
+        shared: what shared memory costs, by instruction in PTX order, with `Device(profile=True)` only.
     """
 
     thread_instructions: int = 0
@@ -120,6 +143,8 @@ class Counters:
     shared_bytes_read: int = 0
     shared_bytes_written: int = 0
     global_bytes_undecided: int = 0
+    opcodes: dict[str, int] = field(default_factory=dict)
+    shared: list[SharedUse] = field(default_factory=list)
 
 
 @dataclass

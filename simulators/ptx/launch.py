@@ -13,10 +13,12 @@ from tileproof.simulators.ptx.machine.engine import Engine, EngineName
 from tileproof.simulators.ptx.machine.geometry import Geometry, blocks_of_clusters
 from tileproof.simulators.ptx.machine.memory import GlobalMemory, Window
 from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
+from tileproof.simulators.ptx.machine.profile import Profile
 from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.machine.warp import WARP
 from tileproof.simulators.ptx.machine.wave import LaunchMemory, Wave
 from tileproof.simulators.ptx.program import Program
+from tileproof.simulators.ptx.trace.recorder import Recorder
 
 # Lanes of one wave: numpy is fastest per lane between a few thousand and some ten thousand lanes.
 WAVE_LANES = 8192
@@ -75,6 +77,8 @@ def launch(
     engine: EngineName,
     order: bool = True,
     grid_id: int = 1,
+    recorder: Recorder | None = None,
+    profiled: bool = False,
 ) -> Report:
     """Run a kernel to its end.
 
@@ -94,7 +98,8 @@ def launch(
         LaunchOrder(global_memory, order),
     )
     findings, counters = Findings(), Counters()
-    machine = Engine(program, schedule, step_budget, engine, limits.arch)
+    profile = Profile(program) if profiled else None
+    machine = Engine(program, schedule, step_budget, engine, limits.arch, recorder, profile)
     size = shape.blocks_per_cluster
     left = shape.grid[0] * shape.grid[1] * shape.grid[2] // size
     most = max(1, _most_blocks(program, shape, placement.total_bytes) // size)
@@ -111,6 +116,8 @@ def launch(
             _says_cluster(program, shape),
         )
         machine.run(Wave(program, geometry, memory, schedule, findings, counters, limits.arch))
+    if profile is not None:
+        profile.report(counters, findings)
     return findings.report(counters, engine.value, machine.handed_back)
 
 

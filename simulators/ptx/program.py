@@ -7,7 +7,7 @@ engine never asks what kind an operand is.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -368,6 +368,7 @@ class Program:
         thread_exact: the block must have exactly `thread_limit`.
         cluster: what the kernel says about its clusters.
         register_limit: `.maxnreg`, or None.
+        registers: slot to the name of a register.
     """
 
     name: str
@@ -387,6 +388,7 @@ class Program:
     thread_exact: bool
     cluster: ClusterRule = ClusterRule()
     register_limit: int | None = None
+    registers: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def shared_bytes(self) -> int:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tileproof.conformance import cli
+from tileproof.conformance.ptx_trace import elements
 from tileproof.kernels.compile import compile_source
 
 SOURCE = """
@@ -117,3 +118,61 @@ def test_a_file_that_is_no_ptx_and_a_file_with_two_kernels_are_refused(
     error = capsys.readouterr().err
     assert "2 kernels" in error
     assert "internal" not in error
+
+
+def test_the_trace_of_an_element_ends_at_the_inputs(cu: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(cu, *four(64), "--trace", "0[35]") == 0
+    out = capsys.readouterr().out
+    assert "where argument 0 [35] came from" in out
+    assert "st.global.f32 at PTX line" in out
+    assert "once, block (1, 0, 0): threads 3" in out
+    assert "%f3 = 0x428c0000" in out  # 70.0
+    assert "from   argument 1  f32[64]:ramp: 1 elements, [35]" in out
+    assert "from   parameters scale_param_2" in out
+
+
+@pytest.mark.parametrize(
+    ("element", "words"),
+    [("0", "no element"), ("0[64]", "no element of a buffer"), ("2[0]", "argument 2 is no buffer")],
+)
+def test_an_element_to_trace_that_is_none_is_refused(
+    cu: str, element: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(cu, *four(64), "--trace", element) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_counters_are_a_table_when_asked_for(cu: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(cu, *four(64), "--counters") == 0
+    out = capsys.readouterr().out
+    assert "  64  ld.global.f32\n" in out
+    assert "shared memory, by instruction" not in out  # there is none
+    assert run(cu, *four(64)) == 0
+    assert "ld.global.f32" not in capsys.readouterr().out
+
+
+def test_bank_conflicts_are_a_table_and_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "stride.cu"
+    file.write_text("""extern "C" __global__ void stride(float* y) {
+        __shared__ float tile[512];
+        tile[threadIdx.x * 16] = 1;
+        y[threadIdx.x] = tile[threadIdx.x * 16];
+    }""")
+    assert run(str(file), "--arg", "f32[32]", "--counters") == 0
+    out = capsys.readouterr().out
+    assert "16-way bank conflicts" in out
+    assert "      1      16            15    16  st.shared.u32 at PTX line" in out
+
+
+@pytest.mark.parametrize(
+    ("flat", "shape", "words"),
+    [
+        ([0, 1, 2, 5], (8,), "[0..2, 5]"),
+        ([12, 13, 14], (4, 4), "[3, 0..2]"),
+        ([1, 5, 9, 13], (4, 4), "[0..3, 1]"),
+        ([0, 5], (4, 4), "[0, 0], [1, 1]"),
+        ([17, 21], (2, 4, 4), "[1, 0..1, 1]"),
+    ],
+)
+def test_elements_are_told_as_ranges(flat: list[int], shape: tuple[int, ...], words: str) -> None:
+    assert elements(flat, shape) == words

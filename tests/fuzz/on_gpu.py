@@ -70,6 +70,7 @@ def main() -> None:
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 0
     started = time.monotonic()
+    simulated(first)  # compiles the engine once, before the processes share its cache
     digest, different, opcodes = hashlib.sha256(), {}, Counter[str]()
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         seeds = range(first, first + count)

@@ -85,6 +85,7 @@ def decode_entry(module: Module, entry: Entry) -> Program:
         thread_exact="reqntid" in entry.directives,
         cluster=_cluster_rule(entry, target),
         register_limit=entry.directives.get("maxnreg", (None,))[0],
+        registers=slots.names,
     )
 
 

@@ -87,6 +87,11 @@ class Slots:
         """The slot of a register."""
         return self._registers[name]
 
+    @property
+    def names(self) -> dict[int, str]:
+        """Register names by slot."""
+        return {slot: name for name, slot in self._registers.items()}
+
     def source(self, instruction: Instruction, operand: Operand, type_: str) -> int:
         """The slot of a source operand read as `type_`."""
         match operand:

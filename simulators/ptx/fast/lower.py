@@ -60,12 +60,10 @@ class Bytecode:
 
     Attributes:
         code: one line a step (`layout.COLUMNS`).
-        constants: the lines' constants as unsigned numbers.
         operands: slots and masks (`layout.OPERAND_COLUMNS`).
     """
 
     code: Table
-    constants: npt.NDArray[np.uint64]
     operands: Table
 
 
@@ -107,7 +105,7 @@ class _Lowering:
                 self._write(line, step, row)
         operands = np.array([[_signed(n) for n in operand] for operand in self._operands], np.int64)
         operands = operands.reshape(-1, op.OPERAND_COLUMNS)
-        return Bytecode(code, np.ascontiguousarray(code[:, op.K0 :]).view(np.uint64), operands)
+        return Bytecode(code, operands)
 
     def _write(self, line: Table, step: Step, row: Row) -> None:
         line[op.OP] = row.op

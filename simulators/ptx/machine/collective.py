@@ -37,7 +37,7 @@ def shuffle(wave: Wave, step: Step, selection: Selection) -> None:
     value, offset, clamp, members = (registers.read(slot, selection) for slot in step.sources)
     lanes = wave.ids(selection)
     lane = lanes & (WARP - 1)
-    source, inside = _source_lane(step, lane, offset.astype(np.int64) & 31, clamp.astype(np.int64))
+    source, inside = source_lane(step, lane, offset.astype(np.int64) & 31, clamp.astype(np.int64))
     everyone = np.zeros(wave.geometry.lanes, np.uint64)
     everyone[lanes] = value
     chosen = lanes - lane + source
@@ -57,7 +57,7 @@ def shuffle(wave: Wave, step: Step, selection: Selection) -> None:
     bracket.write(wave, step, selection, carried)
 
 
-def _source_lane(step: Step, lane: Lanes, offset: Lanes, clamp: Lanes) -> tuple[Lanes, Mask]:
+def source_lane(step: Step, lane: Lanes, offset: Lanes, clamp: Lanes) -> tuple[Lanes, Mask]:
     """The lane to read from and whether it lies in the segment."""
     segment = (clamp >> 8) & 31
     first = lane & segment

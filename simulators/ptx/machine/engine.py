@@ -26,6 +26,7 @@ from tileproof.simulators.ptx.machine import (
 from tileproof.simulators.ptx.machine.asynchronous import endings
 from tileproof.simulators.ptx.machine.compute import handlers
 from tileproof.simulators.ptx.machine.memory import Lanes
+from tileproof.simulators.ptx.machine.profile import Profile
 from tileproof.simulators.ptx.machine.registers import Selection, as_selection
 from tileproof.simulators.ptx.machine.residency import Residency
 from tileproof.simulators.ptx.machine.schedule import PATIENCE_POLLS, Schedule, Turn
@@ -33,6 +34,7 @@ from tileproof.simulators.ptx.machine.spin import SpinWatch
 from tileproof.simulators.ptx.machine.warp import WARP_SHIFT, distinct
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import NO_GUARD, NONE, Kind, Program, Step
+from tileproof.simulators.ptx.trace.recorder import Recorder
 
 # A program counter behind every stop: the group no longer runs as one.
 _DONE = int(np.iinfo(np.int64).max)
@@ -73,12 +75,25 @@ class Engine:
         step_budget: steps of one wave, whatever number of lanes makes them together.
         name: which engine.
         arch: whose matrix unit computes.
+        recorder: writes down what the waves do; with the reference engine only.
+        profile: counts what is counted only when asked for.
     """
 
-    def __init__(self, program: Program, schedule: Schedule, step_budget: int, name: EngineName, arch: str) -> None:
+    def __init__(
+        self,
+        program: Program,
+        schedule: Schedule,
+        step_budget: int,
+        name: EngineName,
+        arch: str,
+        recorder: Recorder | None = None,
+        profile: Profile | None = None,
+    ) -> None:
         self._steps = program.steps
         self._handlers = handlers(program)
         self._has_warpgroups = program.has_warpgroups
+        self._recorder = recorder
+        self._profile = profile
         self._schedule = schedule
         self._step_budget = step_budget
         self._fast = FastTurns(program, arch) if name is EngineName.FAST else None
@@ -93,11 +108,17 @@ class Engine:
             StepBudgetExceeded: the budget ran out.
             NotModelled: the kernel did something that the device does not model.
         """
+        if self._profile is not None:
+            self._profile.begin(wave)
+        if self._recorder is not None:
+            self._recorder.begin(wave)
         if self._fast is not None:
             self._fast.begin(wave)
         try:
             self._run(wave)
         finally:
+            if self._recorder is not None:
+                self._recorder.end(wave)
             if self._fast is not None:
                 self._fast.finish(wave)
 
@@ -140,12 +161,18 @@ class Engine:
         while pc < turn.stop and made < most and wave.polls < PATIENCE_POLLS:
             if fast is not None and fast.hot(pc):
                 runs = runs_of(selection) if runs is None else runs
-                pc, done = fast.run(wave, pc, turn.stop, most - made, runs, turn.lanes.size)
+                first, together = pc, most - made if self._profile is None else 1
+                pc, done = fast.run(wave, pc, turn.stop, together, runs, turn.lanes.size)
                 made += done
+                if self._profile is not None and done:
+                    self._profile.count(first, turn.lanes.size)
+                    continue
                 if pc >= turn.stop or made >= most:
                     break
             self.handed_back += fast is not None
             made += 1
+            if self._profile is not None:
+                self._profile.count(pc, turn.lanes.size)
             pc = self._step(wave, pc, selection)
         wave.counters.thread_instructions += made * turn.lanes.size
         if pc >= turn.stop:
@@ -160,6 +187,8 @@ class Engine:
         active = selection if step.guard == NO_GUARD else _guarded(wave, step, selection)
         if active is None:
             return pc + 1
+        if self._recorder is not None:
+            self._recorder.step(pc)
         if wave.registers.brackets.live:
             bracket.check_operands(wave, step, active)
         if self._has_warpgroups and pc in wave.products.watched:

@@ -325,6 +325,11 @@ class Window(Backing):
         self._piece_bytes = nbytes
         self._starts: Lanes | None = None
 
+    @property
+    def base(self) -> int:
+        """Address of the first byte of every piece."""
+        return self._base
+
     def owner_line(self) -> tuple[int, ...]:
         """What `Backing.line` says of a piece."""
         starts = 0 if self._starts is None else self._starts.ctypes.data

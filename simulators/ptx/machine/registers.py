@@ -1,6 +1,6 @@
 """The register file of the resident lanes: raw bits, and which of them nothing ever wrote."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,7 @@ class Registers:
         present: how many lanes can still execute.
         kept: whether the constants of the last wave still stand in their slots.
         brackets: the intervals of registers that an approximate function left open.
+        before_write: called with slot and lanes before a register is written.
 
     Args:
         slot_bits: width of every register, constant and special register.
@@ -65,6 +66,7 @@ class Registers:
         self.never[live] = EVERY_BIT
         self.present = live.size
         self.brackets = BracketRegisters(slot_bits, lanes)
+        self.before_write: Callable[[int, Selection], None] | None = None
 
     def fill(self, slot: int, values: int | Bits) -> None:
         """Set a constant or special register in every lane."""
@@ -107,6 +109,8 @@ class Registers:
         """Write the selected lanes; `sign_from` bits are sign-extended into the wider register first."""
         if slot == SINK:
             return
+        if self.before_write is not None:
+            self.before_write(slot, selection)
         if sign_from:
             bits = self._slot_bits[slot]
             values = _sign_extend(values, sign_from, bits)

@@ -93,6 +93,7 @@ class Wave:
         acquaintance: who may touch a peer's shared memory.
         warp_barrier_mask: for every lane that waits at a `bar.warp.sync`, the members that it names; else 0.
         cycles: the time that threads read.
+        memory_number: of the device's global memory.
 
     Args:
         program: the kernel.
@@ -136,6 +137,7 @@ class Wave:
         self.acquaintance = Acquaintance(geometry)
         self.warp_barrier_mask: Bits = np.zeros(lanes, np.uint64)
         self.cycles = START_CYCLES
+        self.memory_number = memory.global_memory.number
         self.spaces: dict[StateSpace, Space] = {
             StateSpace.GLOBAL: memory.global_memory,
             **self._shared_spaces(shared.owned_by(geometry.lanes_per_block)),

@@ -6,7 +6,7 @@ lands the group, polls of an mbarrier land what it waits for after a bounded num
 all. So a landing comes at the latest at the last legal moment.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Protocol
 
@@ -55,11 +55,15 @@ class Flight(Protocol):
 class InFlight:
     """All copies of the resident blocks that have not landed.
 
+    Attributes:
+        on_issue: called with every copy before it is issued.
+
     Args:
         schedule: draws the moments.
     """
 
     def __init__(self, schedule: Schedule) -> None:
+        self.on_issue: Callable[[Flight], None] | None = None
         self._schedule = schedule
         self._turn = 0
         self._issued = 0
@@ -69,6 +73,8 @@ class InFlight:
 
     def issue(self, wave: "Wave", flight: Flight) -> None:
         """A copy is issued: it lands now, or is in flight."""
+        if self.on_issue is not None:
+            self.on_issue(flight)
         delay = self._schedule.landing_delay()
         if delay == 0:
             while not flight.advance(wave):

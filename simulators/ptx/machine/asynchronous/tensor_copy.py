@@ -30,7 +30,7 @@ from tileproof.simulators.ptx.machine.asynchronous.places import find, find_shar
 from tileproof.simulators.ptx.machine.asynchronous.region import Payload, Reduction, Region, Target
 from tileproof.simulators.ptx.machine.asynchronous.tensor_box import Box
 from tileproof.simulators.ptx.machine.asynchronous.tensor_values import reduction, rounded
-from tileproof.simulators.ptx.machine.memory import Backing, Bytes, GlobalMemory, Lanes
+from tileproof.simulators.ptx.machine.memory import Backing, Bytes, Lanes
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import NONE, StateSpace, Step
@@ -86,9 +86,7 @@ class _Issue:
         if tensor_map is None or corner is None:
             return None
         request = tensor_map.request
-        memory = self.wave.spaces[StateSpace.GLOBAL]
-        assert isinstance(memory, GlobalMemory)
-        if tensor_map.device_number != memory.number:
+        if tensor_map.device_number != self.wave.memory_number:
             raise Refusal("a tensor map of another device", hint="make it with this device's tensor_map")
         if request.rank != self.form.rank:
             self._report(FindingKind.ASYNC, f"uses a tensor map of rank {request.rank}")

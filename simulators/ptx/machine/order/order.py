@@ -185,7 +185,7 @@ class Order:
             return
         blocks = self.knowledge.blocks(lanes)
         if lanes.size:
-            self.knowledge.meet(lanes, np.unique(blocks, return_inverse=True)[1])
+            self.knowledge.meet(lanes, np.cumsum(np.diff(blocks, prepend=blocks[:1]) != 0))
         if keys is not None:
             self.objects.block_complete(lanes, blocks, keys)
 
@@ -247,6 +247,7 @@ class Order:
         for space, plane in ((StateSpace.SHARED, Plane.ASYNC_SHARED), (StateSpace.GLOBAL, Plane.ASYNC_GLOBAL)):
             if space in spaces:
                 knowledge.views[knowledge.number[plane], lanes] = present
+        knowledge.forget_minds()
         knowledge.tick(lanes)
 
     def strong_store(
