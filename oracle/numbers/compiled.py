@@ -26,8 +26,18 @@ def inlined(function: Function) -> Function:
     return _compile(function, forceinline=True)
 
 
-def _compile(function: Function, *, forceinline: bool) -> Function:
-    machine = partial(numba.njit, nogil=True, error_model="numpy", forceinline=forceinline)
+def borrowing(function: Function) -> Function:
+    """Like `compiled`, of a function that makes no arrays: it does not count references to those that it is given."""
+    return _compile(function, forceinline=False, _nrt=False)
+
+
+def borrowing_inlined(function: Function) -> Function:
+    """Like `inlined`, of a function that makes no arrays."""
+    return _compile(function, forceinline=True, _nrt=False)
+
+
+def _compile(function: Function, **options: bool) -> Function:
+    machine = partial(numba.njit, nogil=True, error_model="numpy", **options)
     try:
         return cast(Function, machine(function, cache=True))
     except RuntimeError:  # numba: "no locator available for file"

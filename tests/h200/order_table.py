@@ -1,19 +1,25 @@
 """Run on a machine with an H200: the kernels of the order table, their values and what compute-sanitizer says of them.
 
 python tests/h200/order_table.py EVIDENCE.json                  all of it
-python tests/h200/order_table.py --child right|wrong FIRST      (used by itself, under compute-sanitizer)
+python tests/h200/order_table.py --child|--values right|wrong FIRST      (used by itself)
 
 Of each wrong kernel: in how many of 3,000 launches a value was wrong. Of each kernel, right and wrong: which of the
 four tools report something. A kernel that may wait for ever is not launched.
 """
 
 import json
+import os
+import queue
 import re
+import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
+from typing import IO
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "order_table"))
 
@@ -29,8 +35,10 @@ from tileproof.kernels.compile import compile_source
 LAUNCHES = 3000
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SIDES = ("right", "wrong")
-CHILD_DEADLINE_S = 420
+# Seconds without a word after which a child is given up: one that counts values, one under a tool.
+VALUES_SILENCE_S, TOOL_SILENCE_S = 8.0, 25.0
 _REPORT = re.compile(r"^=+ (?!COMPUTE-SANITIZER|ERROR SUMMARY|RACECHECK SUMMARY|LEAK SUMMARY)(\S.*)$", re.MULTILINE)
+_END = re.compile(r"^!! (.*)$", re.MULTILINE)
 
 
 class Launcher:
@@ -63,49 +71,92 @@ def wrong_values(pair: Pair) -> int:
     return int(count)
 
 
-def child(side: str, first: int) -> None:
-    """Launch the kernels from `first` on, each announced, so that the tool's words can be told apart."""
+def child(side: str, first: int, *, values: bool) -> None:
+    """Launch the kernels from `first` on, each announced, so that what is said of each can be told apart."""
     for index, pair in enumerate(PAIRS[first:], start=first):
-        sys.stdout.write(f"\n@@ {index}\n")
-        sys.stdout.flush()
-        if not (side == "wrong" and pair.may_hang):
+        say(f"@@ {index}")
+        if side == "wrong" and pair.may_hang:
+            continue
+        if values:
+            say(f"## {wrong_values(pair)}")
+        else:
             Launcher(pair, side).launch()
             cupy.cuda.runtime.deviceSynchronize()
-    sys.stdout.write("\n@@ done\n")
+    say("@@ done")
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"\n{line}\n")
+    sys.stdout.flush()
+
+
+def followed(command: Sequence[str], silence_s: float) -> Iterator[tuple[int, str]]:
+    """Run children from the first kernel to the last: (kernel, what its child wrote). A child that ends early or that
+    is silent for long is replaced by one that goes on behind its last kernel."""
+    first = 0
+    while first < len(PAIRS):
+        last, words, done = first, "", False
+        process = subprocess.Popen(
+            [*command, str(first)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        )
+        assert process.stdout is not None
+        lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=pump, args=(process.stdout, lines), daemon=True).start()
+        end = "the process ended here"
+        while True:
+            try:
+                line = lines.get(timeout=silence_s)
+            except queue.Empty:
+                end = "it did not end"
+                break
+            if line is None:
+                break
+            if line.startswith("@@ "):
+                if words:
+                    yield last, words
+                words, done = "", "done" in line
+                last = last if done else int(line.split()[1])
+            else:
+                words += line
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if done:
+            return
+        yield last, f"{words}\n!! {end}"
+        first = last + 1
+
+
+def pump(stream: IO[str], lines: "queue.Queue[str | None]") -> None:
+    for line in stream:
+        lines.put(line)
+    lines.put(None)
 
 
 def tool_says(tool: str, side: str) -> dict[int, str]:
-    """The first words of a tool for each kernel that it says something of; a kernel that kills the process included."""
+    """The first words of a tool for each kernel that it says something of; a kernel that ends the process included."""
     said: dict[int, str] = {}
-    first = 0
-    while first < len(PAIRS):
-        command = ["compute-sanitizer", "--tool", tool, sys.executable, __file__, "--child", side, str(first)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=CHILD_DEADLINE_S, check=False)
-            text = done.stdout + done.stderr
-        except subprocess.TimeoutExpired as late:
-            text = (late.stdout or b"").decode() if isinstance(late.stdout, bytes) else str(late.stdout or "")
-        parts = re.split(r"^@@ (\d+|done)$", text, flags=re.MULTILINE)
-        last = first
-        for index, words in zip(parts[1::2], parts[2::2], strict=True):
-            if index == "done":
-                return said
-            last = int(index)
-            found = _REPORT.search(words)
-            if found:
-                said[last] = found[1][:160]
-        said.setdefault(
-            last, "the process ended here: " + text.strip().splitlines()[-1][:120] if text.strip() else "late"
-        )
-        first = last + 1
+    command = ["compute-sanitizer", "--tool", tool, sys.executable, __file__, "--child", side]
+    for index, words in followed(command, TOOL_SILENCE_S):
+        found = _REPORT.search(words) or _END.search(words)
+        if found:
+            said.setdefault(index, found[1][:160])
     return said
 
 
+def all_values() -> dict[int, int | None]:
+    """For each kernel, in how many launches a value was wrong; None where it did not end or was not launched."""
+    counts: dict[int, int | None] = dict.fromkeys(range(len(PAIRS)))
+    for index, words in followed([sys.executable, __file__, "--values", "wrong"], VALUES_SILENCE_S):
+        found = re.search(r"^## (\d+)$", words, re.MULTILINE)
+        counts[index] = int(found[1]) if found else None
+    return counts
+
+
 def main() -> None:
-    if sys.argv[1] == "--child":
-        child(sys.argv[2], int(sys.argv[3]))
+    if sys.argv[1] in ("--child", "--values"):
+        child(sys.argv[2], int(sys.argv[3]), values=sys.argv[1] == "--values")
         return
-    values = {pair.name: None if pair.may_hang else wrong_values(pair) for pair in PAIRS}
+    values = all_values()
     works = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True, check=False)
     jobs = list(product(TOOLS, SIDES))
     with ThreadPoolExecutor(len(jobs)) as pool:
@@ -114,7 +165,7 @@ def main() -> None:
         {
             "name": pair.name,
             "edge": pair.edge,
-            "wrong_values": values[pair.name],
+            "wrong_values": values[index],
             **{side: {tool: answers[tool, side].get(index, "") for tool in TOOLS} for side in SIDES},
         }
         for index, pair in enumerate(PAIRS)

@@ -1,6 +1,7 @@
 """One instruction through the compiled loop, without a device: what the tests of the fast engine share."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,34 +62,41 @@ def run_loop(
         runs: the lanes.
         known: of the first registers; all are defined where it is not given.
     """
+    from tileproof.simulators.ptx.fast.gates import FUNCTIONS, provide
     from tileproof.simulators.ptx.fast.loop import run
 
     bytecode = lower(program, "sm_90a")
+    provide({int(bytecode.code[0, layout.OP])})
     slots, lanes = values.shape
     flags = np.full(slots, DEFINED, np.uint8)
     flags[: len(known)] = known
     frame = np.zeros(layout.FRAME, np.int64)
     count = sum(last - first for first, last in runs)
     frame[: layout.TOGETHER + 1] = (0, 1, 1, 0, count, lanes, 0)
-    pc = run(
-        bytecode.code,
-        bytecode.constants,
-        bytecode.operands,
-        values,
-        np.zeros_like(values),
-        flags,
-        np.full(lanes, (1 << 64) - 1, np.uint64),
-        np.zeros(slots, np.uint8),
-        np.array(runs, np.int64),
-        np.zeros((lanes // 2 + 1, 2), np.int64),
-        np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64),
-        np.zeros((0, layout.SPACE_COLUMNS), np.int64),
-        np.zeros(layout.COUNTERS, np.int64),
-        np.zeros(2 * lanes, np.uint64),
-        np.zeros(64, np.uint64),
-        np.zeros(65, np.int64),
-        frame,
-    )
+    frame[layout.SLOTS], frame[layout.WIDTH], frame[layout.RUN_COUNT] = slots, lanes, len(runs)
+    frame[layout.PLACES] = 64
+    arrays: dict[int, NDArray[Any]] = {
+        layout.CODE: bytecode.code,
+        layout.OPERAND_TABLE: bytecode.operands,
+        layout.FUNCTIONS: FUNCTIONS,
+        layout.REGISTERS: values,
+        layout.MASKS: np.zeros_like(values),
+        layout.FLAGS: flags,
+        layout.NEVER_ROW: np.full(lanes, (1 << 64) - 1, np.uint64),
+        layout.BRACKETS: np.zeros(slots, np.uint8),
+        layout.RUNS: np.array(runs, np.int64),
+        layout.CHOSEN: np.zeros((lanes // 2 + 1, 2), np.int64),
+        layout.SPACE_TABLE: np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64),
+        layout.ALLOCATION_TABLE: np.zeros((0, layout.SPACE_COLUMNS), np.int64),
+        layout.COUNTER_TABLE: np.zeros(layout.COUNTERS, np.int64),
+        layout.SCRATCH: np.zeros(2 * lanes, np.uint64),
+        layout.KEYS: np.zeros(64, np.uint64),
+        layout.STAMPS: np.zeros(65, np.int64),
+    }
+    for place, array in arrays.items():
+        assert array.flags.c_contiguous
+        frame[place] = array.ctypes.data
+    pc = run(frame.ctypes.data)
     assert frame[layout.MADE] == pc
     return int(pc), flags
 

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from tileproof.simulators.ptx.fast.layout import COMPARE, COMPARE_SINGLE
+from tileproof.simulators.ptx.fast.layout import COMPARE, COMPARE_SINGLE, MASK, OP, RESULT, SLOT, SOURCE, SOURCES
 from tileproof.simulators.ptx.fast.parts import part
 from tileproof.simulators.ptx.fast.pointers import double, longs_at, single
+from tileproof.simulators.ptx.fast.rows import copy_row
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _SIGN32, _SIZE32 = np.uint64(0x8000_0000), np.uint64(0x7FFF_FFFF)
 
 
 @part
-def compare(op: Any, pa: Any, pb: Any, p_out: Any, n: Any, ma: Any, mb: Any, k: Any) -> None:
+def _relation(op: Any, pa: Any, pb: Any, p_out: Any, n: Any, ma: Any, mb: Any, k: Any) -> None:
     """One comparison.
 
     Args:
@@ -48,7 +49,7 @@ def compare(op: Any, pa: Any, pb: Any, p_out: Any, n: Any, ma: Any, mb: Any, k: 
 
 
 @part
-def combine(mode: Any, pa: Any, pc: Any, inverted: Any, p_out: Any, n: Any, complement: Any) -> None:
+def _combine(mode: Any, pa: Any, pc: Any, inverted: Any, p_out: Any, n: Any, complement: Any) -> None:
     """A comparison's result, or its complement, combined with a predicate.
 
     Args:
@@ -64,3 +65,28 @@ def combine(mode: Any, pa: Any, pc: Any, inverted: Any, p_out: Any, n: Any, comp
     for i in range(n):
         x, y = a[i] ^ complement, (c[i] & _ONE) ^ inverted
         out[i] = x if mode == 0 else x & y if mode == 1 else x | y if mode == 2 else x ^ y
+
+
+@part
+def compare(row: Any, k: Any, operands: Any, registers: Any, lanes: Any, runs: Any, scratch: Any) -> None:
+    """A comparison, and its complement where there is a second result, each combined with a predicate if there is one.
+
+    Constants 5 and 6 are the combination and whether the predicate is read inverted.
+    """
+    s, result = row[SOURCE], row[RESULT]
+    a, ma = operands[s, SLOT], np.uint64(operands[s, MASK])
+    b, mb = operands[s + 1, SLOT], np.uint64(operands[s + 1, MASK])
+    c = operands[s + 2, SLOT] if row[SOURCES] > 2 else a
+    p, q = operands[result, SLOT], operands[result + 1, SLOT]
+    for r in range(len(runs)):
+        first, n = runs[r, 0], runs[r, 1] - runs[r, 0]
+        pa, pb = registers + (a * lanes + first) * 8, registers + (b * lanes + first) * 8
+        out, pc = scratch + first * 8, registers + (c * lanes + first) * 8
+        _relation(row[OP], pa, pb, out, n, ma, mb, k)
+        if q >= 0:
+            second = scratch + (lanes + first) * 8
+            _combine(k[5], out, pc, k[6], second, n, _ONE)
+        if p >= 0:
+            _combine(k[5], out, pc, k[6], registers + (p * lanes + first) * 8, n, _ZERO)
+        if q >= 0:
+            copy_row(second, registers + (q * lanes + first) * 8, n)

@@ -56,7 +56,20 @@ PC, STOP, MOST, MADE, LANES, LIVE, TOGETHER, OPEN = 0, 1, 2, 3, 4, 5, 6, 7
 # Whether accesses are checked against earlier ones; whether the one at PC was. Of one that must be: how many lanes, 0
 # for none; its space; its allocation; how many runs of lanes stand in `chosen`, 0 for all of the turn's.
 ORDERED, PASSED, ASKED, ASKED_SPACE, ASKED_ALLOCATION, ASKED_RUNS = 8, 9, 10, 11, 12, 13
-FRAME = 14
+# Addresses of the function that checks order, and of its table; 0: the caller is asked.
+GATE, GATE_TABLE = 40, 41
+# Addresses of what it works on, and extents. The program: bytecode, constants, operands, functions of the operations.
+CODE, CONSTANT_TABLE, OPERAND_TABLE, FUNCTIONS = 14, 15, 16, 17
+# Registers: values [slots, lanes of the wave], masks, what is known of them, masks of one that nothing has written,
+# which may hold an interval.
+REGISTERS, SLOTS, WIDTH, MASKS, FLAGS, NEVER_ROW, BRACKETS = 18, 19, 20, 21, 22, 23, 24
+# Runs of the turn's lanes, room for runs; memories, allocations and how many; counters; room for two numbers a lane; a
+# hash table's keys, places and stamps.
+RUNS, RUN_COUNT, CHOSEN, SPACE_TABLE, ALLOCATION_TABLE, ALLOCATIONS, COUNTER_TABLE = 25, 26, 27, 28, 29, 30, 31
+SCRATCH, KEYS, PLACES, STAMPS = 32, 33, 34, 35
+# Of the present step, for its operation's function: its line, the lanes' runs and their number, how many lanes.
+LINE, HERE, HERE_COUNT, ACTIVE = 36, 37, 38, 39
+FRAME = 42
 
 # Operations. 0 is none: the step is the reference engine's.
 COLD = 0
@@ -97,4 +110,5 @@ CONVERT_FIRST, CONVERT_LAST = 120, 149
 HALF_FIRST, HALF_LAST = 150, 169
 # Matrices.
 MATRIX_FIRST, MATRIX_LAST = 200, 239
+OPERATIONS = 240
 MATRIX_LOAD, MATRIX_STORE, MATRIX_TRANSPOSE, PRODUCT, DOUBLE_PRODUCT, WARPGROUP_PRODUCT = 200, 201, 202, 203, 204, 205

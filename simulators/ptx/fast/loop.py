@@ -9,93 +9,101 @@ from typing import Any
 import numba
 import numpy as np
 
-from tileproof.simulators.ptx.fast import matrix
-from tileproof.simulators.ptx.fast.compare import combine, compare
-from tileproof.simulators.ptx.fast.convert import convert
-from tileproof.simulators.ptx.fast.copy import copy, group
-from tileproof.simulators.ptx.fast.floating import floating
-from tileproof.simulators.ptx.fast.integer import integer
 from tileproof.simulators.ptx.fast.layout import (
+    ACTIVE,
     ASKED,
     ASKED_RUNS,
     BARRIER,
+    BRACKETS,
     BRANCH,
     CHANGES,
+    CHOSEN,
+    CODE,
     COLD,
+    COLUMNS,
     COMPARE_FIRST,
     COMPARE_LAST,
-    COPY,
-    COPY_GROUP,
+    COUNTER_TABLE,
+    COUNTERS,
     DEFINED,
+    FLAGS,
     FLOAT_FIRST,
-    FLOAT_LAST,
+    FRAME,
+    FUNCTIONS,
     GUARD,
-    INTEGER_LAST,
+    HERE,
+    HERE_COUNT,
+    INTEGER_FIRST,
     K0,
     LANES,
+    LINE,
     LIVE,
-    LOAD,
     MADE,
     MASK,
+    MASKS,
     MATRIX_FIRST,
     MATRIX_LOAD,
     MATRIX_STORE,
     MOST,
     NEGATED,
     NEVER,
+    NEVER_ROW,
     NOTHING,
     OP,
     OPEN,
+    OPERAND_COLUMNS,
+    OPERAND_TABLE,
+    OPERATIONS,
     ORDERED,
-    PACK,
     PARTLY,
     PASSED,
     PC,
+    REGISTERS,
     RESULT,
     RESULTS,
-    SHUFFLE,
+    RUN_COUNT,
+    RUNS,
+    SCRATCH,
     SIGN,
     SLOT,
+    SLOTS,
     SOURCE,
     SOURCES,
     STOP,
-    STORE,
     TARGET,
     TOGETHER,
-    UNPACK,
-    VOTE,
     WIDE,
+    WIDTH,
 )
-from tileproof.simulators.ptx.fast.memory import load, store
 from tileproof.simulators.ptx.fast.parts import part
-from tileproof.simulators.ptx.fast.pointers import longs_at
+from tileproof.simulators.ptx.fast.pointers import bytes_at, call, longs_at, offsets_at, table_at
+from tileproof.simulators.ptx.fast.rows import copy_row, extend_row
 from tileproof.simulators.ptx.fast.stamp import SOURCES as _STAMP
-from tileproof.simulators.ptx.fast.warp import everyone, shuffle, vote, whole
+from tileproof.simulators.ptx.fast.warp import whole
 
+_ANY = 1 << 40  # lines of a table whose length nobody asks for
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
-_SKIPPED, _DIVERGED = -1, -2
 
 
 @part
-def _undefined(slot: Any, mask: Any, flags: Any, masks: Any, runs: Any) -> Any:
+def _undefined(slot: Any, mask: Any, lanes: Any, flags: Any, masks: Any, runs: Any) -> Any:
     """Whether a register has bits under the mask that nothing wrote, in any of the lanes."""
     if flags[slot] == DEFINED:
         return False
     if flags[slot] == NEVER:
         return True
-    found = _ZERO
+    found, row = _ZERO, longs_at(masks + slot * lanes * 8, lanes)
     for r in range(len(runs)):
-        row = masks[slot, runs[r, 0] : runs[r, 1]]
-        for i in range(len(row)):
-            found |= row[i]
+        for lane in range(runs[r, 0], runs[r, 1]):
+            found |= row[lane]
     return found & mask != _ZERO
 
 
 @part
-def _sources_undefined(row: Any, operands: Any, flags: Any, masks: Any, runs: Any) -> Any:
+def _sources_undefined(row: Any, operands: Any, lanes: Any, flags: Any, masks: Any, runs: Any) -> Any:
     for source in range(row[SOURCE], row[SOURCE] + row[SOURCES]):
         slot = operands[source, SLOT]
-        if flags[slot] != DEFINED and _undefined(slot, np.uint64(operands[source, MASK]), flags, masks, runs):
+        if flags[slot] != DEFINED and _undefined(slot, np.uint64(operands[source, MASK]), lanes, flags, masks, runs):
             return True
     return False
 
@@ -112,18 +120,19 @@ def _is_open(row: Any, operands: Any, brackets: Any) -> Any:
 
 
 @part
-def _prepare(row: Any, operands: Any, values: Any, flags: Any, masks: Any, never: Any) -> None:
+def _prepare(row: Any, operands: Any, values: Any, lanes: Any, flags: Any, masks: Any, never: Any) -> None:
     """Before some of the lanes write registers that nothing has written: zeros with masks of their own."""
     for result in range(row[RESULT], row[RESULT] + row[RESULTS]):
         slot = operands[result, SLOT]
         if slot >= 0 and flags[slot] == NEVER:
-            values[slot] = 0
-            masks[slot] = never
+            value, mask = longs_at(values + slot * lanes * 8, lanes), longs_at(masks + slot * lanes * 8, lanes)
+            for lane in range(lanes):
+                value[lane], mask[lane] = _ZERO, never[lane]
             flags[slot] = PARTLY
 
 
 @part
-def _define(row: Any, operands: Any, flags: Any, masks: Any, runs: Any, all_lanes: Any) -> None:
+def _define(row: Any, operands: Any, lanes: Any, flags: Any, masks: Any, runs: Any, all_lanes: Any) -> None:
     """The lanes' results are defined now."""
     for result in range(row[RESULT], row[RESULT] + row[RESULTS]):
         slot = operands[result, SLOT]
@@ -132,8 +141,10 @@ def _define(row: Any, operands: Any, flags: Any, masks: Any, runs: Any, all_lane
         if all_lanes:
             flags[slot] = DEFINED
             continue
+        mask = longs_at(masks + slot * lanes * 8, lanes)
         for r in range(len(runs)):
-            masks[slot, runs[r, 0] : runs[r, 1]] = 0
+            for lane in range(runs[r, 0], runs[r, 1]):
+                mask[lane] = _ZERO
 
 
 @part
@@ -170,46 +181,28 @@ def _split(guard: Any, negated: Any, runs: Any, total: Any, chosen: Any) -> Any:
 
 
 @part
-def _copy(source: Any, target: Any, n: Any) -> None:
-    a, b = longs_at(source, n), longs_at(target, n)
-    for i in range(n):
-        b[i] = a[i]
-
-
-@part
-def _extend(target: Any, n: Any, sign: Any, wide: Any) -> None:
-    out = longs_at(target, n)
-    for i in range(n):
-        out[i] = ((out[i] ^ sign) - sign) & wide
-
-
-@part
-def _arithmetic(row: Any, k: Any, operands: Any, registers: Any, lanes: Any, runs: Any, scratch: Any) -> Any:
+def _arithmetic(frame: Any, row: Any, operands: Any, registers: Any, lanes: Any, runs: Any, scratch: Any) -> Any:
     """An operation with one result and up to four sources; 1 for handed back.
 
     Results go to a spare row first where the result's register is also a source, or where the step may yet be handed
     back.
     """
     op, s, result = row[OP], row[SOURCE], row[RESULT]
+    function, k = longs_at(frame[FUNCTIONS], OPERATIONS)[op], frame[LINE] + K0 * 8
     count = row[SOURCES]
     a, ma = operands[s, SLOT], np.uint64(operands[s, MASK])
     b, mb = (operands[s + 1, SLOT], np.uint64(operands[s + 1, MASK])) if count > 1 else (a, ma)
     c, mc = (operands[s + 2, SLOT], np.uint64(operands[s + 2, MASK])) if count > 2 else (a, ma)
     d, md = (operands[s + 3, SLOT], np.uint64(operands[s + 3, MASK])) if count > 3 else (a, ma)
     slot, keep = operands[result, SLOT], np.uint64(operands[result, MASK])
-    spare = slot < 0 or slot == a or slot == b or slot == c or slot == d or (op >= FLOAT_FIRST and k[0] != _ZERO)
+    spare = slot < 0 or slot == a or slot == b or slot == c or slot == d or (op >= FLOAT_FIRST and row[K0] != 0)
     for r in range(len(runs)):
         first, n = runs[r, 0], runs[r, 1] - runs[r, 0]
         pa, pb = registers + (a * lanes + first) * 8, registers + (b * lanes + first) * 8
         pc, pd = registers + (c * lanes + first) * 8, registers + (d * lanes + first) * 8
         out = scratch + first * 8 if spare else registers + (slot * lanes + first) * 8
-        if op <= INTEGER_LAST:
-            integer(op, pa, pb, pc, pd, out, n, ma, mb, mc, md, keep, k)
-        elif op <= FLOAT_LAST:
-            if floating(op, pa, pb, pc, out, n, ma, mb, mc, k):
-                return 1
-        else:
-            convert(op, pa, pb, out, n, ma, mb, keep, k)
+        if call(function, (op, pa, pb, pc, pd, out, n, ma, mb, mc, md, keep, k)):
+            return 1
     if slot < 0:
         return 0
     sign, wide = np.uint64(operands[result, SIGN]), np.uint64(operands[result, WIDE])
@@ -217,117 +210,41 @@ def _arithmetic(row: Any, k: Any, operands: Any, registers: Any, lanes: Any, run
         first, n = runs[r, 0], runs[r, 1] - runs[r, 0]
         target = registers + (slot * lanes + first) * 8
         if spare:
-            _copy(scratch + first * 8, target, n)
+            copy_row(scratch + first * 8, target, n)
         if sign:
-            _extend(target, n, sign, wide)
+            extend_row(target, n, sign, wide)
     return 0
-
-
-@part
-def _compare(row: Any, k: Any, operands: Any, registers: Any, lanes: Any, runs: Any, scratch: Any) -> None:
-    """A comparison, and its complement where there is a second result, each combined with a predicate if there is one.
-
-    Constants 5 and 6 are the combination and whether the predicate is read inverted.
-    """
-    s, result = row[SOURCE], row[RESULT]
-    a, ma = operands[s, SLOT], np.uint64(operands[s, MASK])
-    b, mb = operands[s + 1, SLOT], np.uint64(operands[s + 1, MASK])
-    c = operands[s + 2, SLOT] if row[SOURCES] > 2 else a
-    p, q = operands[result, SLOT], operands[result + 1, SLOT]
-    for r in range(len(runs)):
-        first, n = runs[r, 0], runs[r, 1] - runs[r, 0]
-        pa, pb = registers + (a * lanes + first) * 8, registers + (b * lanes + first) * 8
-        out, pc = scratch + first * 8, registers + (c * lanes + first) * 8
-        compare(row[OP], pa, pb, out, n, ma, mb, k)
-        if q >= 0:
-            second = scratch + (lanes + first) * 8
-            combine(k[5], out, pc, k[6], second, n, _ONE)
-        if p >= 0:
-            combine(k[5], out, pc, k[6], registers + (p * lanes + first) * 8, n, _ZERO)
-        if q >= 0:
-            _copy(second, registers + (q * lanes + first) * 8, n)
-
-
-@part
-def _pack(row: Any, operands: Any, registers: Any, lanes: Any, runs: Any, scratch: Any) -> None:
-    """Elements of constant 0 bits, the first lowest, to one register."""
-    width, slot = np.uint64(row[K0]), operands[row[RESULT], SLOT]
-    if slot < 0:
-        return
-    for r in range(len(runs)):
-        first, n = runs[r, 0], runs[r, 1] - runs[r, 0]
-        out = longs_at(scratch + first * 8, n)
-        for index in range(row[SOURCES]):
-            source = operands[row[SOURCE] + index, SLOT]
-            mask, shift = np.uint64(operands[row[SOURCE] + index, MASK]), np.uint64(index) * width
-            element = longs_at(registers + (source * lanes + first) * 8, n)
-            if index == 0:
-                for i in range(n):
-                    out[i] = element[i] & mask
-            else:
-                for i in range(n):
-                    out[i] |= (element[i] & mask) << shift
-        _copy(scratch + first * 8, registers + (slot * lanes + first) * 8, n)
-
-
-@part
-def _unpack(row: Any, operands: Any, registers: Any, lanes: Any, runs: Any, scratch: Any) -> None:
-    """One register to elements of constant 0 bits, the first from the lowest."""
-    width = np.uint64(row[K0])
-    field = (_ONE << width) - _ONE
-    source = operands[row[SOURCE], SLOT]
-    for r in range(len(runs)):
-        first, n = runs[r, 0], runs[r, 1] - runs[r, 0]
-        _copy(registers + (source * lanes + first) * 8, scratch + first * 8, n)
-        value = longs_at(scratch + first * 8, n)
-        for index in range(row[RESULTS]):
-            slot, shift = operands[row[RESULT] + index, SLOT], np.uint64(index) * width
-            if slot >= 0:
-                out = longs_at(registers + (slot * lanes + first) * 8, n)
-                for i in range(n):
-                    out[i] = (value[i] >> shift) & field
 
 
 def _made(stamp: int) -> Any:
     """The loop; `stamp` is part of what numba's cache knows it by."""
 
-    @numba.njit(cache=True, nogil=True, error_model="numpy")
-    def run(
-        code: Any,
-        constants: Any,
-        operands: Any,
-        values: Any,
-        masks: Any,
-        flags: Any,
-        never: Any,
-        brackets: Any,
-        runs: Any,
-        chosen: Any,
-        spaces: Any,
-        allocations: Any,
-        counters: Any,
-        scratch: Any,
-        keys: Any,
-        stamps: Any,
-        frame: Any,
-    ) -> Any:
+    @numba.njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+    def run(state: Any) -> Any:
         if stamp == 0:
             return 0
-        lanes, registers, spare = values.shape[1], values.ctypes.data, scratch.ctypes.data
-        registers, spare = np.int64(registers), np.int64(spare)
+        frame = offsets_at(state, FRAME)
+        lanes, registers, scratch = frame[WIDTH], frame[REGISTERS], frame[SCRATCH]
+        operands = table_at(frame[OPERAND_TABLE], _ANY, OPERAND_COLUMNS)
+        flags, masks, never = bytes_at(frame[FLAGS], frame[SLOTS]), frame[MASKS], longs_at(frame[NEVER_ROW], lanes)
+        brackets, functions = bytes_at(frame[BRACKETS], frame[SLOTS]), longs_at(frame[FUNCTIONS], OPERATIONS)
+        runs, chosen = table_at(frame[RUNS], frame[RUN_COUNT], 2), table_at(frame[CHOSEN], _ANY, 2)
+        counters = offsets_at(frame[COUNTER_TABLE], COUNTERS)
         pc, stop, most, made, total = frame[PC], frame[STOP], frame[MOST], 0, frame[LANES]
-        active, here = total, runs
+        frame[ACTIVE] = total
         while pc < stop and made < most:
-            row = code[pc]
+            frame[LINE] = frame[CODE] + pc * COLUMNS * 8
+            row = offsets_at(frame[LINE], COLUMNS)
             op = row[OP]
             if op == COLD:
                 break
             if frame[OPEN] and _is_open(row, operands, brackets):
                 break
             active, here = total, runs
+            frame[HERE], frame[HERE_COUNT], frame[ACTIVE] = frame[RUNS], frame[RUN_COUNT], total
             guard = row[GUARD]
             if guard >= 0:
-                if flags[guard] != DEFINED and _undefined(guard, _ONE, flags, masks, runs):
+                if flags[guard] != DEFINED and _undefined(guard, _ONE, lanes, flags, masks, runs):
                     break
                 active, count = _split(registers + guard * lanes * 8, row[NEGATED] != 0, runs, total, chosen)
                 if active == 0:
@@ -337,77 +254,40 @@ def _made(stamp: int) -> Any:
                 if active != total:
                     if op == BRANCH:
                         break
-                    here = chosen[:count]
+                    here = table_at(frame[CHOSEN], count, 2)
+                    frame[HERE], frame[HERE_COUNT], frame[ACTIVE] = frame[CHOSEN], count, active
             if op == BRANCH:
                 pc = row[TARGET]
                 made += 1
                 continue
-            if _sources_undefined(row, operands, flags, masks, here):
+            if _sources_undefined(row, operands, lanes, flags, masks, here):
                 break
             all_lanes = active == frame[LIVE]
             if not all_lanes:
-                _prepare(row, operands, values, flags, masks, never)
-            if op == LOAD:
-                if load(row, operands, registers, lanes, here, active, spaces, allocations, counters, spare, frame):
-                    break
-            elif op == STORE:
-                if store(
-                    row,
-                    operands,
-                    registers,
-                    lanes,
-                    here,
-                    active,
-                    spaces,
-                    allocations,
-                    counters,
-                    spare,
-                    keys,
-                    stamps,
-                    frame,
-                ):
-                    break
-            elif op == COPY:
-                if copy(row, operands, registers, lanes, here, active, spaces, allocations, counters, spare):
-                    break
-            elif op == COPY_GROUP:
-                if group(row, here, lanes, spaces):
-                    break
-            elif op == PACK:
-                _pack(row, operands, registers, lanes, here, spare)
-            elif op == UNPACK:
-                _unpack(row, operands, registers, lanes, here, spare)
-            elif op == BARRIER:
+                _prepare(row, operands, registers, lanes, flags, masks, never)
+            if op == BARRIER:
                 if not frame[TOGETHER] or active != total:
                     break
                 counters[CHANGES] += 2
-            elif op == SHUFFLE or op == VOTE:
-                members = operands[row[SOURCE] + row[SOURCES] - 1, SLOT]
-                if not whole(here) or not everyone(registers + members * lanes * 8, here):
-                    break
-                if op == SHUFFLE:
-                    shuffle(row, operands, registers, lanes, here, scratch)
-                else:
-                    vote(row, operands, registers, lanes, here, scratch)
-                counters[CHANGES] += 1
             elif op >= MATRIX_FIRST:
                 if frame[ORDERED] != 0 and (op == MATRIX_LOAD or op == MATRIX_STORE):
                     break  # their order is the reference engine's
-                if not whole(here) or matrix.matrix(row, operands, values, here, spaces, counters):
+                if not whole(here) or call(functions[op], (state,)):
                     break
                 counters[CHANGES] += 1
-            elif COMPARE_FIRST <= op <= COMPARE_LAST:
-                _compare(row, constants[pc], operands, registers, lanes, here, spare)
-            elif op != NOTHING and _arithmetic(row, constants[pc], operands, registers, lanes, here, spare):
+            elif op >= INTEGER_FIRST and (op < COMPARE_FIRST or op > COMPARE_LAST):
+                if _arithmetic(frame, row, operands, registers, lanes, here, scratch):
+                    break
+            elif op != NOTHING and call(functions[op], (state,)):
                 break
             if row[RESULTS] > 0:
-                _define(row, operands, flags, masks, here, all_lanes)
+                _define(row, operands, lanes, flags, masks, here, all_lanes)
             pc += 1
             made += 1
             frame[PASSED] = 0
         frame[MADE] = made
         if frame[ASKED] != 0:
-            frame[ASKED_RUNS] = len(here) if active != total else 0
+            frame[ASKED_RUNS] = frame[HERE_COUNT] if frame[ACTIVE] != total else 0
         return pc
 
     return run

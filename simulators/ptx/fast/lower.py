@@ -14,6 +14,7 @@ from tileproof.simulators.ptx.fast import warp
 from tileproof.simulators.ptx.fast.lower_arithmetic import form_of
 from tileproof.simulators.ptx.fast.lower_matrix import lower_matrix
 from tileproof.simulators.ptx.layout import SHARED_WINDOW
+from tileproof.simulators.ptx.machine.order.kinds import AccessKind
 from tileproof.simulators.ptx.machine.product_registers import product_watch
 from tileproof.simulators.ptx.program import (
     NO_GUARD,
@@ -60,12 +61,10 @@ class Bytecode:
 
     Attributes:
         code: one line a step (`layout.COLUMNS`).
-        constants: the lines' constants as unsigned numbers.
         operands: slots and masks (`layout.OPERAND_COLUMNS`).
     """
 
     code: Table
-    constants: npt.NDArray[np.uint64]
     operands: Table
 
 
@@ -107,7 +106,7 @@ class _Lowering:
                 self._write(line, step, row)
         operands = np.array([[_signed(n) for n in operand] for operand in self._operands], np.int64)
         operands = operands.reshape(-1, op.OPERAND_COLUMNS)
-        return Bytecode(code, np.ascontiguousarray(code[:, op.K0 :]).view(np.uint64), operands)
+        return Bytecode(code, operands)
 
     def _write(self, line: Table, step: Step, row: Row) -> None:
         line[op.OP] = row.op
@@ -134,7 +133,7 @@ class _Lowering:
             case Kind.UNPACK:
                 return Row(op.UNPACK, self._sources(step), self._results(step), (step.element_bits,))
             case Kind.LOAD | Kind.STORE:
-                return self._memory(step)
+                return self._memory(step, pc)
             case Kind.SHUFFLE:
                 assert step.mode is not None
                 return Row(op.SHUFFLE, self._sources(step), self._results(step), (_SHUFFLES[step.mode],))
@@ -226,7 +225,7 @@ class _Lowering:
         sources = self._sources(step, form.narrow)[: form.operands]
         return Row(form.op, sources, self._results(step, widths), (*form.constants, *inverted))
 
-    def _memory(self, step: Step) -> Row | None:
+    def _memory(self, step: Step, pc: int) -> Row | None:
         access = step.access
         assert access is not None
         if access.strong:
@@ -236,7 +235,7 @@ class _Lowering:
         cut = _EVERY_BIT if space in (op.GENERIC, op.GLOBAL) else 0xFFFF_FFFF
         uniform = space in (op.CONST, op.PARAM) and slot in self._program.constants
         offset = access.offset & _EVERY_BIT
-        constants = (space, access.size, offset, step.access_bytes, cut, uniform)
+        constants = (space, access.size, offset, step.access_bytes, cut, uniform, AccessKind.of(step, access).flags, pc)
         sources = [(slot, self._mask(slot, 0)), *((s, (1 << 8 * access.size) - 1) for s in step.sources[1:])]
         if step.kind is Kind.LOAD:
             return Row(op.LOAD, sources, self._results(step), constants)

@@ -15,7 +15,7 @@ _EVERY_BIT = 0xFFFF_FFFF_FFFF_FFFF
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """A matrix step for `matrix.matrix`.
+    """A matrix step for the functions of `matrix`.
 
     Attributes:
         operation: of the module `matrix`.

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from tileproof.simulators.ptx.fast import layout, matrix_product, matrix_transfer, warpgroups
@@ -25,9 +24,8 @@ from tileproof.simulators.ptx.fast.layout import (
 )
 from tileproof.simulators.ptx.fast.matrix_layout import DEPTH, IN_MEMORY, LANES, TRANSFER_ROWS, A, B
 from tileproof.simulators.ptx.fast.matrix_operand import chunks
-from tileproof.simulators.ptx.fast.parts import inlined
+from tileproof.simulators.ptx.fast.parts import inlined, part
 from tileproof.simulators.ptx.fast.pointers import bytes_at, longs_at, offsets_at
-from tileproof.simulators.ptx.fast.stamp import MATRIX_SOURCES as _STAMP
 
 #: A step's constants: address and length of its form's array; where shared memory starts in the generic address space
 #: or 0; what is added to the address.
@@ -49,38 +47,6 @@ def _memory(spaces: Any, lanes: Any) -> Any:
         bytes_at(line[LIFE], size if line[LIFE] else 0),
     )
     return longs_at(line[DATA], size), written, life, line[BASE], line[BYTES], offsets_at(line[STARTS], lanes)
-
-
-@inlined
-def _warpgroup_product(
-    row: Any,
-    record: Any,
-    sources: Any,
-    results: Any,
-    values: Any,
-    runs: Any,
-    memory: Any,
-    products: Any,
-    counters: Any,
-) -> int:
-    if products[PRODUCTS_READY] == 0 or not warpgroups.whole(runs):
-        return BACK
-    warps = values.shape[1] // _WARP
-    tables = (products[STANDINGS], products[STANDING_ROWS], products[WARPS], warps)
-    if not warpgroups.may_issue(record, sources, row[SHAPE], runs, tables):
-        return BACK
-    count = 0
-    for operand in (A, B):
-        if record[record[operand] + IN_MEMORY]:
-            count += chunks(record, record[operand], record[DEPTH])
-    groups = _lanes(runs) // record[LANES]
-    places = np.empty((groups, count), np.int64)
-    if not matrix_product.check(record, sources, values, runs, memory, places):
-        return BACK
-    matrix_product.multiply(record, sources, results, values, runs, memory, places)
-    warpgroups.issue(record, sources, row[SHAPE], row[STEP], runs, tables)
-    counters[layout.SHARED_READ] += groups * count * _ROW_BYTES
-    return DONE
 
 
 @inlined
@@ -112,41 +78,62 @@ def _lanes(runs: Any) -> Any:
     return total
 
 
-def _made(stamp: int) -> Any:
-    """The entry, compiled apart from the loop; `stamp` is part of what numba's cache knows it by."""
+# One step of a matrix instruction; 0, or 1 for handed back with nothing changed. Arguments: its line of the bytecode;
+# operands of the program; the register file, [slots, lanes]; lane ranges that execute, whole warps or warpgroups;
+# memories and counters, see `layout`.
 
-    @numba.njit(cache=True, nogil=True, error_model="numpy")
-    def matrix(row: Any, operands: Any, values: Any, runs: Any, spaces: Any, counters: Any) -> int:
-        """One step of a matrix instruction; whether it is done or handed back with nothing changed.
 
-        Args:
-            row: the step's line of the bytecode.
-            operands: operands of the program.
-            values: the register file, [slots, lanes].
-            runs: lane ranges that execute, whole warps or warpgroups.
-            spaces: memories, see `layout`.
-            counters: see `layout`.
-        """
-        if stamp == 0:
+@inlined
+def _operands(row: Any, operands: Any) -> Any:
+    """The record of the step's form; its sources and results."""
+    return offsets_at(row[RECORD], row[RECORD_WORDS]), operands[row[SOURCE] :], operands[row[RESULT] :]
+
+
+@part
+def transpose(row: Any, operands: Any, values: Any, runs: Any, spaces: Any, counters: Any) -> int:
+    """`movmatrix`."""
+    record, sources, results = _operands(row, operands)
+    matrix_transfer.transpose(record, sources, results, values, runs)
+    return DONE
+
+
+@part
+def transfer(row: Any, operands: Any, values: Any, runs: Any, spaces: Any, counters: Any) -> int:
+    """`ldmatrix` and `stmatrix`."""
+    record, sources, results = _operands(row, operands)
+    return _transfer(row, record, sources, results, values, runs, _memory(spaces, values.shape[1]), counters)
+
+
+@part
+def product(row: Any, operands: Any, values: Any, runs: Any, spaces: Any, counters: Any) -> int:
+    """`mma` and `wgmma`."""
+    record, sources, results = _operands(row, operands)
+    memory, products = _memory(spaces, values.shape[1]), spaces[PRODUCTS]
+    groups, count = 0, 0
+    tables = (products[STANDINGS], products[STANDING_ROWS], products[WARPS], values.shape[1] // _WARP)
+    warpgroup = row[layout.OP] == layout.WARPGROUP_PRODUCT
+    if warpgroup:
+        if products[PRODUCTS_READY] == 0 or not warpgroups.whole(runs):
             return BACK
-        operation = row[layout.OP]
-        record = offsets_at(row[RECORD], row[RECORD_WORDS])
-        sources, results = operands[row[SOURCE] :], operands[row[RESULT] :]
-        if operation == layout.MATRIX_TRANSPOSE:
-            matrix_transfer.transpose(record, sources, results, values, runs)
-            return DONE
-        if operation == layout.DOUBLE_PRODUCT:
-            matrix_product.multiply_doubles(record, sources, results, values, runs)
-            return DONE
-        memory = _memory(spaces, values.shape[1])
-        if operation == layout.PRODUCT:
-            matrix_product.multiply(record, sources, results, values, runs, memory, np.empty((0, 0), np.int64))
-            return DONE
-        if operation == layout.WARPGROUP_PRODUCT:
-            return _warpgroup_product(row, record, sources, results, values, runs, memory, spaces[PRODUCTS], counters)
-        return _transfer(row, record, sources, results, values, runs, memory, counters)
-
-    return matrix
+        if not warpgroups.may_issue(record, sources, row[SHAPE], runs, tables):
+            return BACK
+        for operand in (A, B):
+            if record[record[operand] + IN_MEMORY]:
+                count += chunks(record, record[operand], record[DEPTH])
+        groups = _lanes(runs) // record[LANES]
+    places = np.empty((groups, count), np.int64)
+    if warpgroup and not matrix_product.check(record, sources, values, runs, memory, places):
+        return BACK
+    matrix_product.multiply(record, sources, results, values, runs, memory, places)
+    if warpgroup:
+        warpgroups.issue(record, sources, row[SHAPE], row[STEP], runs, tables)
+        counters[layout.SHARED_READ] += groups * count * _ROW_BYTES
+    return DONE
 
 
-matrix = _made(_STAMP)
+@part
+def double_product(row: Any, operands: Any, values: Any, runs: Any, spaces: Any, counters: Any) -> int:
+    """`mma` with doubles."""
+    record, sources, results = _operands(row, operands)
+    matrix_product.multiply_doubles(record, sources, results, values, runs)
+    return DONE

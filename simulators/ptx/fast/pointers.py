@@ -83,6 +83,31 @@ leading_zeros = _unary(lambda builder, bits: builder.ctlz(bits, ir.Constant(ir.I
 reverse_bits = _unary(lambda builder, bits: builder.bitreverse(bits))
 
 
+def _typed_call(context: Any, address: Any, arguments: Any) -> tuple[Any, Emit]:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        given = cgutils.unpack_tuple(builder, values[1])
+        kind = ir.FunctionType(_LONG, [_LONG] * len(given))
+        return builder.call(builder.inttoptr(values[0], kind.as_pointer()), given)
+
+    return types.int64(address, arguments), generate
+
+
+#: The function at an address, called with a tuple of 64-bit numbers.
+call = intrinsic(_typed_call)
+
+
+@inlined
+def table_at(address: Any, rows: Any, columns: Any) -> Any:
+    """The int64 table [rows, columns] at an address."""
+    return numba.carray(as_pointer(address), (rows, columns), np.int64)
+
+
+@inlined
+def values_at(address: Any, rows: Any, columns: Any) -> Any:
+    """The rows of 64-bit words [rows, columns] at an address."""
+    return numba.carray(as_pointer(address), (rows, columns), np.uint64)
+
+
 @inlined
 def bytes_at(address: Any, count: Any) -> Any:
     """The `count` bytes at an address."""

@@ -21,10 +21,24 @@ def _number(paths: list[Path]) -> int:
 #: Compiled code of other rooms that the loop calls.
 _CALLED = [Path(module.__file__ or "") for module in (unit_kernels, fma_chain_array)]
 #: What the matrix instructions use of the room.
-_BASE = [_HERE / f"{name}.py" for name in ("layout", "parts", "pointers", "warpgroups")]
+_BASE = [_HERE / f"{name}.py" for name in ("gates", "layout", "parts", "pointers", "warpgroups")]
 
 # The files whose functions are compiled into the loop, and those whose constants they take.
-_OWN = ("compare", "convert", "copy", "floating", "integer", "layout", "loop", "memory", "parts", "pointers", "warp")
+_OWN = (
+    "compare",
+    "convert",
+    "copy",
+    "floating",
+    "gates",
+    "integer",
+    "layout",
+    "loop",
+    "memory",
+    "parts",
+    "pointers",
+    "rows",
+    "warp",
+)
 
 _MATRIX = [*_HERE.glob("matrix*.py"), *_BASE, *_CALLED]
 SOURCES = _number([*_MATRIX, *(_HERE / f"{name}.py" for name in _OWN)])

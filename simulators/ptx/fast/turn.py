@@ -1,9 +1,11 @@
 """One wave's state as the compiled loop sees it, and the call."""
 
+from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tileproof.simulators.ptx.fast import layout
 from tileproof.simulators.ptx.fast.lower import lower
@@ -14,15 +16,28 @@ from tileproof.simulators.ptx.machine.schedule import Friendly
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Kind, Program, StateSpace
 
+if TYPE_CHECKING:
+    from tileproof.simulators.ptx.fast.order_gate import OrderGate
+
 _WINDOWS = (StateSpace.SHARED, StateSpace.LOCAL, StateSpace.CONST, StateSpace.PARAM)
 
 
 @cache
-def _loop() -> Any:
-    """The compiled loop, imported at first use: numba takes longer to load than a small kernel to run."""
+def _compiled() -> tuple[Any, Any]:
+    """The compiled loop, and what provides the functions that it calls.
+
+    They are imported at first use: numba takes longer to load than a small kernel to run.
+    """
+    from tileproof.simulators.ptx.fast import gates
     from tileproof.simulators.ptx.fast.loop import run
 
-    return run
+    return run, gates
+
+
+def _order_gate() -> "OrderGate":
+    from tileproof.simulators.ptx.fast.order_gate import OrderGate
+
+    return OrderGate()
 
 
 class FastTurns:
@@ -38,26 +53,69 @@ class FastTurns:
         self._bytecode = lower(program, arch)
         self._hot = (self._bytecode.code[:, layout.OP] != layout.COLD).tolist()
         self._has_objects = any(step.kind is Kind.MBARRIER for step in program.steps)
-        self._run = _loop()
-        self._frame = np.zeros(layout.FRAME, np.int64)
+        self._run, gates = _compiled()
+        gates.provide(set(self._bytecode.code[:, layout.OP].tolist()))
+        frame = np.zeros(layout.FRAME, np.int64)
+        self._state, self._frame = frame.ctypes.data, frame.data
         self._counters = np.zeros(layout.COUNTERS, np.int64)
         self._spaces = np.zeros((layout.SPACES, layout.SPACE_COLUMNS), np.int64)
+        self._point(
+            {
+                layout.CODE: self._bytecode.code,
+                layout.OPERAND_TABLE: self._bytecode.operands,
+                layout.FUNCTIONS: gates.FUNCTIONS,
+                layout.COUNTER_TABLE: self._counters,
+                layout.SPACE_TABLE: self._spaces,
+            }
+        )
         self._ordered, self._opened = True, 0
+        self._gate: OrderGate | None = None
+        self._allocations: Lanes | None = None
         self._make_room(0)
+
+    def _point(self, arrays: Mapping[int, npt.NDArray[Any]]) -> None:
+        """Tell compiled code where some arrays are, which must live on."""
+        for place, array in arrays.items():
+            self._frame[place] = array.ctypes.data
 
     def _make_room(self, lanes: int) -> None:
         self._lanes = lanes
         self._scratch = np.zeros(2 * lanes, np.uint64)
-        self._chosen = np.zeros((lanes // 2 + 1, 2), np.int64)
+        self._runs, self._chosen = np.zeros((2, lanes // 2 + 1, 2), np.int64)
         places = 1 << (2 * lanes).bit_length()
         self._keys = np.zeros(places, np.uint64)
         self._stamps = np.zeros(places + 1, np.int64)
+        self._point(
+            {
+                layout.SCRATCH: self._scratch,
+                layout.RUNS: self._runs,
+                layout.CHOSEN: self._chosen,
+                layout.KEYS: self._keys,
+                layout.STAMPS: self._stamps,
+            }
+        )
+        self._frame[layout.PLACES] = places
 
     def begin(self, wave: Wave) -> None:
         """The next wave."""
         if wave.geometry.lanes != self._lanes:
             self._make_room(wave.geometry.lanes)
         self._ordered = wave.order.enabled
+        if self._ordered:
+            self._gate = self._gate or _order_gate()
+            self._gate.begin(wave)
+            self._frame[layout.GATE], self._frame[layout.GATE_TABLE] = self._gate.function, self._gate.table
+        registers = wave.registers
+        self._frame[layout.SLOTS], self._frame[layout.WIDTH] = registers.values.shape
+        self._point(
+            {
+                layout.REGISTERS: registers.values,
+                layout.MASKS: registers.masks,
+                layout.FLAGS: registers.known,
+                layout.NEVER_ROW: registers.never,
+                layout.BRACKETS: registers.brackets.flags,
+            }
+        )
         self._look(wave)
 
     def _look(self, wave: Wave) -> None:
@@ -97,46 +155,37 @@ class FastTurns:
             count: how many they are.
         """
         registers, frame = wave.registers, self._frame
-        together, passed, made = count == registers.present and not self._ordered, False, 0
+        frame[layout.LANES], frame[layout.LIVE] = count, registers.present
+        frame[layout.TOGETHER] = count == registers.present and not self._ordered
+        frame[layout.ORDERED], frame[layout.PASSED] = self._ordered, 0
+        frame[layout.RUN_COUNT] = len(runs)
+        self._runs[: len(runs)] = runs
+        made = 0
         while True:
-            open_ = registers.brackets.live
             if self._opened != _opened(wave):  # compiled code knows no intervals
                 self._look(wave)
-            frame[: layout.ASKED + 1] = (
-                *(pc, stop, most - made, 0, count, registers.present, together, open_, self._ordered, passed, 0),
-            )
-            pc = self._call(wave, runs)
-            made += int(frame[layout.MADE])
+            if self._gate is not None:
+                self._gate.look(wave)
+            frame[layout.PC], frame[layout.STOP], frame[layout.MOST] = pc, stop, most - made
+            frame[layout.OPEN], frame[layout.ASKED] = registers.brackets.live, 0
+            pc = self._call(wave)
+            made += frame[layout.MADE]
             if not frame[layout.ASKED]:
                 return pc, made
             self._check_order(wave, pc, runs)
-            passed = True
+            frame[layout.PASSED] = 1
 
-    def _call(self, wave: Wave, runs: Lanes) -> int:
-        registers, counters, bytecode = wave.registers, self._counters, self._bytecode
+    def _call(self, wave: Wave) -> int:
         memory = wave.spaces[StateSpace.GLOBAL]
         assert isinstance(memory, GlobalMemory)
-        pc: int = self._run(
-            bytecode.code,
-            bytecode.constants,
-            bytecode.operands,
-            registers.values,
-            registers.masks,
-            registers.known,
-            registers.never,
-            registers.brackets.flags,
-            runs,
-            self._chosen,
-            self._spaces,
-            memory.table(),
-            counters,
-            self._scratch,
-            self._keys,
-            self._stamps,
-            self._frame,
-        )
-        wave.changes += int(counters[layout.CHANGES])
-        counters[layout.CHANGES] = 0
+        allocations = memory.table()
+        if allocations is not self._allocations:
+            self._allocations = allocations
+            self._point({layout.ALLOCATION_TABLE: allocations})
+            self._frame[layout.ALLOCATIONS] = len(allocations)
+        pc: int = self._run(self._state)
+        wave.changes += int(self._counters[layout.CHANGES])
+        self._counters[layout.CHANGES] = 0
         return pc
 
     def _check_order(self, wave: Wave, pc: int, runs: Lanes) -> None:
@@ -150,8 +199,10 @@ class FastTurns:
         if frame[layout.ASKED_SPACE] == layout.GLOBAL:
             memory = wave.spaces[StateSpace.GLOBAL]
             assert isinstance(memory, GlobalMemory)
-            space, backing = StateSpace.GLOBAL, memory.allocation(int(frame[layout.ASKED_ALLOCATION]))
+            space, backing = StateSpace.GLOBAL, memory.allocation(frame[layout.ASKED_ALLOCATION])
         access.check_weak(wave, step, pc, lanes, space, Piece(backing, slice(None), offsets.copy()))
+        if self._gate is not None:
+            self._gate.checked(wave, frame[layout.ASKED_SPACE], frame[layout.ASKED_ALLOCATION], backing)
 
     def finish(self, wave: Wave) -> None:
         """Add what was counted to the launch's counters."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.machine.memory import Backing, Lanes, Mask
 from tileproof.simulators.ptx.machine.order import compiled_order as core
+from tileproof.simulators.ptx.machine.order import compiled_warps
 from tileproof.simulators.ptx.machine.order.explanation import Conflict, Explanation
 from tileproof.simulators.ptx.machine.order.kinds import AccessKind
 from tileproof.simulators.ptx.machine.order.knowledge import Knowledge, Plane, Snapshot
@@ -30,6 +31,7 @@ class Memory:
     Attributes:
         touched: the tables.
         last: int32 [warps, steps], see `compiled_order`.
+        patterns: int64 [steps, 132], see `compiled_warps`.
         longest: sets of accesses may grow to this.
         planes: int64 [2, 4]: for accesses by the generic and by the async proxy, see `find_conflicts`.
     """
@@ -37,6 +39,7 @@ class Memory:
     def __init__(self, touched: Touched, warps: int, steps: int, longest: int, planes: Lanes) -> None:
         self.touched = touched
         self.last = np.zeros((warps, steps), np.int32)
+        self.patterns = np.zeros((steps, compiled_warps.PATTERN), np.int64)
         self.longest = longest
         self.planes = planes
         self._collections = touched.collections
@@ -70,6 +73,7 @@ class Checks:
             launch.global_memory, warps, steps, core.LONGEST_CHAIN, _planes(knowledge, Plane.ASYNC_GLOBAL)
         )
         self._found: Lanes = np.zeros((_FIRST_FOUND, 3), np.int64)
+        self._kept: Lanes = np.zeros((2 * core.LONGEST_CHAIN, 3), np.int64)
         self._flags: dict[AccessKind, int] = {}
 
     def memory(self, space: StateSpace) -> Memory:
@@ -82,6 +86,7 @@ class Checks:
             backing.shadow = memory.touched.shadow(backing.nbytes)
         if nbytes & ((1 << backing.shadow.shift) - 1):
             backing.shadow.refine(nbytes)
+            memory.touched.moves += 1
         return backing.shadow
 
     def access(
@@ -137,6 +142,10 @@ class Checks:
         if flags is None:
             flags = self._flags[kind] = kind.flags
         shadow = self.shadow(self.memory(space), backing, nbytes)
+        if not flags & core.STRONG and self._pass(
+            self.memory(space), shadow, pc, lanes, offsets, nbytes, flags, kind.by_warp
+        ):
+            return
         asked = 32 if kind.by_warp else 1
         count = self._find(self.memory(space), shadow, lanes, offsets, nbytes, flags, asked)
         if count:
@@ -181,6 +190,47 @@ class Checks:
         if count:
             self._report(self._program.steps[-1], lanes, StateSpace.SHARED, flags, count, 1, None)
         views[:, lane] = before
+
+    def _pass(
+        self,
+        memory: Memory,
+        shadow: Shadow,
+        pc: int,
+        lanes: Lanes,
+        offsets: Lanes,
+        nbytes: int,
+        flags: int,
+        by_warp: bool,
+    ) -> bool:
+        """Whether the access is one that nothing speaks against, and is remembered now."""
+        knowledge, touched = self._knowledge, memory.touched
+        clocks = knowledge.clocks
+        return compiled_warps.pass_warps(
+            clocks.rows,
+            knowledge.views,
+            knowledge.minds,
+            clocks.spans,
+            clocks.maps,
+            knowledge.shape,
+            memory.planes[0],
+            touched.records,
+            touched.nodes,
+            touched.state,
+            memory.last,
+            memory.patterns,
+            self._kept,
+            shadow.writes,
+            shadow.reads,
+            shadow.shift,
+            lanes,
+            offsets,
+            nbytes,
+            flags,
+            pc,
+            by_warp,
+            knowledge.ticks,
+            memory.longest,
+        )
 
     def _find(
         self, memory: Memory, shadow: Shadow, lanes: Lanes, offsets: Lanes, nbytes: int, flags: int, asked: int

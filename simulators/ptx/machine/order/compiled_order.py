@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tileproof.oracle.numbers.compiled import compiled, inlined
+from tileproof.oracle.numbers.compiled import borrowing, borrowing_inlined, compiled
 
 # Columns of a view.
 ROW, FOREIGN, TICK, OWN_ENGINES, VIEW_COLUMNS = 0, 1, 2, 3, 7
@@ -60,7 +60,7 @@ Array = Any
 integer = cast(Callable[[Any], int], np.int64)
 
 
-@inlined
+@borrowing_inlined
 def _foreign_row(spans: Array, maps: Array, which: int, unit: int) -> int:
     """The row that map `which` has for a unit, or -1."""
     low, high = spans[which, 0], spans[which, 1]
@@ -76,7 +76,7 @@ def _foreign_row(spans: Array, maps: Array, which: int, unit: int) -> int:
     return integer(-1)
 
 
-@inlined
+@borrowing_inlined
 def _row_for(spans: Array, maps: Array, views: Array, plane: int, lane: int, unit: int, other: int) -> int:
     """The row in which a lane knows about unit `other`, or -1."""
     if unit == other:
@@ -84,7 +84,7 @@ def _row_for(spans: Array, maps: Array, views: Array, plane: int, lane: int, uni
     return _foreign_row(spans, maps, integer(views[plane, lane, FOREIGN]), other)
 
 
-@inlined
+@borrowing_inlined
 def _wholly(rows: Array, records: Array, row: int, record: int) -> bool:
     """Whether a row covers all that a record stands for, whichever lanes they were."""
     if row < 0:
@@ -100,14 +100,14 @@ def _wholly(rows: Array, records: Array, row: int, record: int) -> bool:
     return bool(lowest > at)
 
 
-@inlined
+@borrowing_inlined
 def _own_bound(views: Array, plane: int, lane: int, flags: int) -> int:
     """What a lane knows of its own accesses, or of those of one of its own engines."""
     engine = (flags >> ENGINE_SHIFT) & ENGINE_MASK
     return integer(views[plane, lane, TICK if engine == 0 else OWN_ENGINES + engine - 1])
 
 
-@inlined
+@borrowing_inlined
 def _is_own(shape: Array, records: Array, record: int, other: int, lane: int, warp: int) -> bool:
     """Whether an access was made, or issued, by this lane; of a warpgroup's engine, by this lane's warpgroup."""
     if not records[record, FLAGS] & SINGLE:
@@ -119,7 +119,7 @@ def _is_own(shape: Array, records: Array, record: int, other: int, lane: int, wa
     return bool(mine >> 2 == its >> 2 and warp - mine == records[record, WARP_OF] - its)
 
 
-@inlined
+@borrowing_inlined
 def _knows(
     rows: Array, views: Array, spans: Array, maps: Array, shape: Array, records: Array,
     plane: int, lane: int, unit: int, warp: int, record: int, other: int,
@@ -138,7 +138,7 @@ def _knows(
     return bool(rows[row, component] > at)
 
 
-@inlined
+@borrowing_inlined
 def _morally_strong(shape: Array, records: Array, record: int, flags: int, unit: int, warp: int) -> bool:
     """Whether two strong accesses of one place may stand without order: both scopes reach, sizes and proxies agree."""
     other = records[record, FLAGS]
@@ -157,14 +157,14 @@ def _morally_strong(shape: Array, records: Array, record: int, flags: int, unit:
     return True
 
 
-@inlined
+@borrowing_inlined
 def _same_block(shape: Array, records: Array, record: int, warp: int) -> bool:
     """Whether a warp of the launch is of the block that made an access."""
     per_block = shape[LANES_PER_BLOCK] >> 5
     return bool(records[record, WARP_OF] // per_block == warp // per_block)
 
 
-@inlined
+@borrowing_inlined
 def is_empty(state: Array, slot: int) -> bool:
     """Whether a slot holds nothing, or only what an earlier launch did."""
     if slot & NODE:
@@ -172,7 +172,7 @@ def is_empty(state: Array, slot: int) -> bool:
     return bool(slot >> 5 < state[FIRST_RECORD])
 
 
-@inlined
+@borrowing_inlined
 def _plane_for(planes: Array, flags: int) -> int:
     """What the present access's issuer must know an earlier access by: planes for generic writes, reads, async ones."""
     if flags & ASYNC_PROXY:
@@ -180,7 +180,7 @@ def _plane_for(planes: Array, flags: int) -> int:
     return integer(planes[0] if flags & WRITES else planes[1])
 
 
-@compiled
+@borrowing
 def find_conflicts(
     rows: Array, views: Array, spans: Array, maps: Array, shape: Array, planes: Array, records: Array, nodes: Array,
     state: Array, writes: Array, reads: Array, shift: int, lanes: Array, offsets: Array, nbytes: int, flags: int,
@@ -290,7 +290,7 @@ def find_conflicts(
     return count
 
 
-@inlined
+@borrowing_inlined
 def _alike(views: Array, one: int, other: int) -> bool:
     """Whether two lanes of a unit know the same, but for what is their own."""
     for plane in range(views.shape[0]):
@@ -302,14 +302,14 @@ def _alike(views: Array, one: int, other: int) -> bool:
     return True
 
 
-@inlined
+@borrowing_inlined
 def _rest(nodes: Array, node: int, base: int) -> int:
     """The slot of the rest of a set that is led to by lane `base`."""
     slot = integer(nodes[node, REST])
     return (slot & ~_LANE) | ((slot + base) & _LANE) if slot else integer(0)
 
 
-@inlined
+@borrowing_inlined
 def _node(nodes: Array, state: Array, record: int, mask: int, rest: int, base: int) -> int:
     """The slot of a new node, led to by lane `base`; `rest` is a slot."""
     number = integer(state[NEXT_NODE])
@@ -320,7 +320,7 @@ def _node(nodes: Array, state: Array, record: int, mask: int, rest: int, base: i
     return integer(NODE | number << 5 | base)
 
 
-@inlined
+@borrowing_inlined
 def _record(
     records: Array, state: Array, last: Array, row: int, pc: int, unit: int, component: int, at: int, flags: int,
     warp: int,
@@ -346,7 +346,7 @@ def _record(
     return number
 
 
-@inlined
+@borrowing_inlined
 def _stands_for(
     rows: Array, spans: Array, maps: Array, records: Array, views: Array, lane: int, unit: int, warp: int, flags: int,
     mask: int, record: int, other_mask: int, base: int,
@@ -363,7 +363,7 @@ def _stands_for(
     return _wholly(rows, records, _row_for(spans, maps, views, 0, lane, unit, records[record, UNIT]), record)
 
 
-@inlined
+@borrowing_inlined
 def _repeats(records: Array, record: int, other_mask: int, base: int, number: int, lane: int, mask: int) -> bool:
     """Whether an element of a set stands for the present access too: the same lanes in the same interval."""
     for column in (UNIT, COMPONENT, AT, FLAGS):
@@ -372,7 +372,7 @@ def _repeats(records: Array, record: int, other_mask: int, base: int, number: in
     return bool(other_mask == _ALL or (mask == 1 and (other_mask >> ((lane - base) & _LANE)) & 1))
 
 
-@inlined
+@borrowing_inlined
 def _joined(
     rows: Array, spans: Array, maps: Array, records: Array, nodes: Array, state: Array, views: Array, kept: Array,
     slot: int, lane: int, unit: int, warp: int, flags: int, number: int, mask: int, room: int, longest: int,
@@ -528,7 +528,7 @@ def record_accesses(
     return True
 
 
-@compiled
+@borrowing
 def publish(
     rows: Array, views: Array, plane: int, shape: Array, engines: Array, ticks: Array, lanes: Array, targets: Array
 ) -> None:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.machine.memory import Lanes
 from tileproof.simulators.ptx.machine.order import compiled_order as core
+from tileproof.simulators.ptx.machine.order import compiled_warps
 from tileproof.simulators.ptx.machine.order.clocks import Clocks, Held
 from tileproof.simulators.ptx.machine.order.kinds import Engine
 from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
@@ -63,6 +64,7 @@ class Knowledge:
         number: a plane's index into the views; of one that is missing, the index of ALL, and -1 for the GIVEN_PLANES.
         views: int32 [planes, lanes, columns].
         ticks: int32 [warps], the clocks of the warps: grow when one of its lanes publishes.
+        minds: uint8 [warps], see `compiled_warps`; who changes views says so by `forget_minds`.
         shape: see `compiled_order`.
         engines: likewise.
 
@@ -84,6 +86,7 @@ class Knowledge:
         for plane in self.own_planes:
             self.views[plane, :, core.TICK] = core.EVER
         self.ticks = np.ones(lanes >> WARP_SHIFT, np.int32)
+        self.minds = np.full(lanes >> WARP_SHIFT, compiled_warps.UNKNOWN, np.uint8)
         self.engines = np.full(4, -1, np.int64)
         self._nothing: Views | None = None
         clocks.holders.append(self._hold)
@@ -136,7 +139,9 @@ class Knowledge:
 
     def tick(self, lanes: Lanes) -> None:
         """The lanes have published: what they do from now on is later."""
-        self.ticks[np.unique(lanes >> WARP_SHIFT)] += 1
+        published = np.zeros(self.ticks.size, np.int32)
+        published[lanes >> WARP_SHIFT] = 1
+        self.ticks += published
 
     def snapshot(self) -> Snapshot:
         """Knowledge of nothing, to publish into; the caller holds it."""
@@ -172,6 +177,7 @@ class Knowledge:
 
     def _replace(self, views: Views, plane: int, column: int, lanes: Lanes, join: Callable[[int], int]) -> None:
         present = views[plane, lanes, column]
+        self.forget_minds()
         for known in np.unique(present):
             views[plane, lanes[present == known], column] = join(int(known))
 
@@ -181,6 +187,7 @@ class Knowledge:
         Groups are numbered without gaps, and ascend with the lanes; each lies in one block.
         """
         count = int(groups[-1]) + 1
+        self.forget_minds()
         fresh = self.clocks.new_rows(count * len(self.planes)).reshape(len(self.planes), count)
         for plane in range(len(self.planes)):
             self._publish(self.views, plane, lanes, fresh[plane, groups])
@@ -189,6 +196,10 @@ class Knowledge:
                     self._join_maps(plane, lanes, groups)
             self.views[plane, lanes, core.ROW] = fresh[plane, groups]
         self.tick(lanes)
+
+    def forget_minds(self) -> None:
+        """Rows or maps of views change: nobody knows any more whose are the same."""
+        self.minds[:] = compiled_warps.UNKNOWN
 
     def _join_maps(self, plane: int, lanes: Lanes, groups: Lanes) -> None:
         for group in range(int(groups[-1]) + 1):

@@ -220,6 +220,7 @@ class Patterns:
         for plane in knowledge.own_planes:
             present[plane, :, core.TICK] = knowledge.ticks[lanes >> WARP_SHIFT] + 1
         if sequential and scope == Scope.GPU:
+            knowledge.forget_minds()
             knowledge.views[self._sequential, lanes] = present[self._sequential] = present[Plane.ALL]
         for smaller, fenced in enumerate(self.fenced):
             if smaller <= scope:
