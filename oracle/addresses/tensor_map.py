@@ -8,7 +8,7 @@ shape (K, rows), strides_bytes (K,), box (64, 256).
 Source of names and numbers: CUDA 13.0, cuda.h, CUtensorMapDataType and the enumerations after it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any, Required, TypedDict, TypeVar
@@ -175,7 +175,7 @@ class TensorMapRequest:
         Raises:
             Refusal: an unknown word, numbers that fit no argument of the driver, or lengths that differ.
         """
-        extents = _numbers("shape", arguments["shape"], 64)
+        extents = _numbers("shape", arguments.get("shape"), 64)
         steps = arguments.get("element_strides")
         fills = {member.value: member for member in Fill}
         request = cls(
@@ -183,7 +183,7 @@ class TensorMapRequest:
             address=address,
             shape=extents,
             strides_bytes=_numbers("strides_bytes", arguments.get("strides_bytes", ()), 64),
-            box=_numbers("box", arguments["box"], 32),
+            box=_numbers("box", arguments.get("box"), 32),
             element_strides=(1,) * len(extents) if steps is None else _numbers("element_strides", steps, 32),
             interleave=_chosen("interleave", arguments.get("interleave", 0), _INTERLEAVES),
             swizzle=_chosen("swizzle", arguments.get("swizzle", 0), _SWIZZLES),
@@ -206,7 +206,9 @@ class TensorMapRequest:
                 )
 
 
-def _numbers(name: str, values: Sequence[int], bits: int) -> tuple[int, ...]:
+def _numbers(name: str, values: Sequence[int] | None, bits: int) -> tuple[int, ...]:
+    if not isinstance(values, Iterable):
+        raise Refusal(f"{name} = {values!r}", hint="a sequence of whole numbers, innermost dimension first")
     numbers = tuple(whole(f"{name}[{index}]", value) for index, value in enumerate(values))
     for index, number in enumerate(numbers):
         if not 0 <= number < 1 << bits:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tileproof.oracle.addresses.tensor_map import TensorMapArguments, TensorMapRequest
+from tileproof.oracle.arguments import whole
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx import tensor_map
 from tileproof.simulators.ptx.arguments import Addressed, Argument
@@ -157,7 +158,8 @@ class Device:
         profile: also count instructions by opcode and passes of shared memory, and note bank conflicts; slower.
 
     Raises:
-        Refusal: unknown architecture, schedule or engine, or a base that shared memory cannot have.
+        Refusal: unknown architecture, schedule or engine, a seed that is no whole number or negative, or a base that
+            shared memory cannot have.
     """
 
     name = "sim"
@@ -187,7 +189,7 @@ class Device:
         self.large_clusters = large_clusters
         self.memory = GlobalMemory(memory_limit_bytes)
         self._schedule_name = ScheduleName.parse(schedule)
-        self._seed = seed
+        self._seed = _checked_seed(seed)
         self._launches = 0
         self._capturing: Graph | None = None
 
@@ -272,6 +274,8 @@ class Device:
         Raises:
             Refusal: the driver's encoder refuses such a map, or the buffer belongs to another device.
         """
+        if isinstance(buffer, np.ndarray):
+            raise Refusal("a tensor map of a numpy array, which lies in host memory", hint="upload it")
         if isinstance(buffer, Buffer):
             buffer.check_owner(self.memory)
         request = TensorMapRequest.of(buffer.address, arguments)
@@ -310,7 +314,14 @@ class Device:
         return allocation.base
 
 
+def _checked_seed(seed: int) -> int:
+    if whole("seed", seed) < 0:
+        raise Refusal(f"seed = {seed} is negative")
+    return seed
+
+
 def _checked_base(base: int) -> int:
+    whole("shared_base", base)
     if base < SHARED_BASE or base % 16 or base >= 1 << (RANK_SHIFT - 1):
         raise Refusal(f"shared memory at 0x{base:x}", hint=f"a multiple of 16 from 0x{SHARED_BASE:x} on")
     return base

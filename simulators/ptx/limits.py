@@ -53,7 +53,7 @@ class Limits:
         Raises:
             Refusal: the name is not one of the modelled architectures.
         """
-        match = re.fullmatch(r"sm_(\d+)([af]?)", arch)
+        match = re.fullmatch(r"sm_(\d+)([af]?)", str(arch))
         if match is None or int(match[1]) not in _SHARED_KIB:
             known = ", ".join(f"sm_{number}" for number in _SHARED_KIB)
             raise Refusal(f"unknown architecture {arch!r}", hint=f"one of {known}, with its letter where PTX uses it")

@@ -47,6 +47,15 @@ def test_several_loads_share_a_phase_and_cache_hints_change_nothing(schedule: st
 
 
 @on_few_schedules
+def test_a_copy_of_no_bytes_needs_no_wait(schedule: str, seed: int) -> None:
+    body = f"""{SETUP} @%p0 mbarrier.arrive.shared::cta.b64 _, [bar];
+    @%p0 cp.async.bulk.shared::cluster.global.{COMPLETES} [%r5], [%d0], 0, [%r6]; {WAIT} st.global.u32 [%d2], 3; ret;"""
+    outcome = run(body, schedule, seed)
+    assert outcome.findings == []
+    assert (outcome.out[:64] == 3).all()
+
+
+@on_few_schedules
 def test_a_multicast_in_a_cluster_of_one_writes_the_own_block(schedule: str, seed: int) -> None:
     body = f"""{SETUP} mov.u16 %h0, 1; @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256;
     @%p0 cp.async.bulk.shared::cluster.global.{COMPLETES}.multicast::cluster [%r5], [%d0], 256, [%r6], %h0;

@@ -133,6 +133,16 @@ def test_expectations_add_up_with_separate_instructions(schedule: str, seed: int
     assert (outcome.out[:64] == 5).all()
 
 
+@pytest.mark.parametrize(("parity", "noted"), [(1, False), (3, True), (0xFFFFFFFF, True)])
+def test_a_parity_beyond_1_is_noted_and_its_lowest_bit_counts(parity: int, noted: bool) -> None:
+    outcome = run(f"{init(1)} {wait(parity)} st.global.u32 [%d2], 3; ret;")
+    assert outcome.findings == []
+    assert [note.message for note in outcome.notes] == noted * [
+        "mbarrier.try_wait.parity.shared::cta.b64 has a parity that is neither 0 nor 1; its lowest bit counts"
+    ]
+    assert (outcome.out[:64] == 3).all()
+
+
 def test_a_fresh_object_counts_its_last_odd_phase_as_complete() -> None:
     body = f"{init(1)} {wait(1)} st.global.u32 [%d2], 3; ret;"
     outcome = run(body)

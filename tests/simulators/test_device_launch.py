@@ -203,6 +203,27 @@ def test_ptx_runs_on_the_architectures_that_its_target_allows(target: str, arch:
             Device(arch=arch).load_ptx(text)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"grid": 1}, {"grid": (1.0, 1, 1)}, {"block": (32, True, 1)}, {"cluster": None}, {"shared_bytes": 16.0}],
+    ids=str,
+)
+def test_a_shape_of_anything_but_whole_numbers_is_refused(wrong: dict[str, Any]) -> None:
+    right: dict[str, Any] = {"grid": (1, 1, 1), "block": (np.int64(32), 1, 1), "args": (np.uint64(0),)}
+    kernel = Device().load_ptx(module("ret;"))["k"]
+    assert kernel.launch(**right).findings == []
+    with pytest.raises(Refusal):
+        kernel.launch(**{**right, **wrong})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"arch": None}, {"seed": -1}, {"seed": "a"}, {"seed": 1.5}, {"shared_base": "x"}, {"shared_base": 1040.0}]
+)
+def test_a_device_of_something_that_is_no_number_or_name_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(Refusal):
+        Device(**wrong)
+
+
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(Refusal, match="unknown architecture 'sm_91'"):
         Device(arch="sm_91")

@@ -164,6 +164,8 @@ def test_element_types_are_named_or_numpy_s(dtype: object) -> None:
         {"shape": (256, -1)},
         {"box": (64, 1 << 32)},
         {"box": (64, 2.0)},
+        {"box": None},
+        {"shape": 256},
     ],
     ids=str,
 )
@@ -174,3 +176,14 @@ def test_what_the_driver_has_no_word_for_is_refused(wrong: dict[str, Any]) -> No
     device.tensor_map(buffer, **right)
     with pytest.raises(Refusal):
         device.tensor_map(buffer, **{**right, **wrong})
+
+
+def test_a_map_needs_a_shape_a_box_and_a_buffer() -> None:
+    device = Device()
+    buffer: Any = device.upload(np.zeros((40, 256), np.uint8))
+    right: dict[str, Any] = {"shape": (256, 40), "strides_bytes": (256,), "box": (64, 8)}
+    for missing in ("shape", "box"):
+        with pytest.raises(Refusal, match=f"{missing} = None"):
+            device.tensor_map(buffer, **{name: value for name, value in right.items() if name != missing})
+    with pytest.raises(Refusal, match="host memory"):
+        device.tensor_map(buffer.download(), **right)

@@ -42,7 +42,7 @@ def bulk(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
 
 
 def _sizes(wave: Wave, step: Step, form: BulkForm, lanes: Lanes) -> tuple[Lanes, Lanes]:
-    """The lanes whose number of bytes is legal, and it."""
+    """The lanes that copy a legal number of bytes, and it."""
     undefined = wave.registers.undefined((form.nbytes,), lanes)
     if undefined is not None:
         message = f"a value that nothing wrote decides how many bytes {step.opcode} copies"
@@ -53,7 +53,9 @@ def _sizes(wave: Wave, step: Step, form: BulkForm, lanes: Lanes) -> tuple[Lanes,
     if wrong.any():
         message = f"{step.opcode} copies a number of bytes that is not a multiple of {ALIGNMENT}"
         wave.report(FindingKind.MISALIGNED, message, step.where, lanes[wrong], f" ({int(sizes[wrong][0])})")
-    return lanes[~wrong], sizes[~wrong]
+    # A copy of no bytes touches nothing, and nobody has to wait for it: ragged ends issue such.
+    right = ~wrong & (sizes > 0)
+    return lanes[right], sizes[right]
 
 
 def by_lane(lanes: Lanes, found: Sequence[Found]) -> dict[int, tuple[Found, int]]:

@@ -111,6 +111,7 @@ def _wait(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> 
     _check_phase(wave, step, form, lanes)
     current = barriers.phase[words].astype(np.int64)
     if form.parity:
+        _check_parity(wave, step, operand)
         phase = current - ((current ^ operand.astype(np.int64)) & 1)
     else:
         phase, fits = barriers.state_phases(words, operand)
@@ -140,6 +141,13 @@ def _check_phase(wave: Wave, step: Step, form: MbarrierForm, lanes: Lanes) -> No
         what = "parity" if form.parity else "state"
         message = f"a value that nothing wrote decides the {what} of {step.opcode}"
         wave.report(FindingKind.UNINITIALISED, message, step.where, lanes[undefined[0] != 0])
+
+
+def _check_parity(wave: Wave, step: Step, parities: Bits) -> None:
+    """The PTX ISA allows 0 and 1; hardware looks at the lowest bit, so that a plain phase counter happens to work."""
+    beyond = int(np.count_nonzero(parities > 1))
+    if beyond:
+        wave.note(f"{step.opcode} has a parity that is neither 0 nor 1; its lowest bit counts", step.where, beyond)
 
 
 def _check_states(wave: Wave, step: Step, lanes: Lanes, words: Lanes, fits: Mask) -> None:

@@ -86,6 +86,7 @@ class Checks:
             backing.shadow = memory.touched.shadow(backing.nbytes)
         if nbytes & ((1 << backing.shadow.shift) - 1):
             backing.shadow.refine(nbytes)
+            memory.touched.moves += 1
         return backing.shadow
 
     def access(
@@ -204,7 +205,7 @@ class Checks:
         """Whether the access is one that nothing speaks against, and is remembered now."""
         knowledge, touched = self._knowledge, memory.touched
         clocks = knowledge.clocks
-        return compiled_warps.pass_warps(
+        passed: bool = compiled_warps.pass_warps(
             clocks.rows,
             knowledge.views,
             knowledge.minds,
@@ -230,6 +231,7 @@ class Checks:
             knowledge.ticks,
             memory.longest,
         )
+        return passed
 
     def _find(
         self, memory: Memory, shadow: Shadow, lanes: Lanes, offsets: Lanes, nbytes: int, flags: int, asked: int
