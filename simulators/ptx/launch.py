@@ -20,8 +20,9 @@ from tileproof.simulators.ptx.machine.wave import LaunchMemory, Wave
 from tileproof.simulators.ptx.program import Program
 from tileproof.simulators.ptx.trace.recorder import Recorder
 
-# Lanes of one wave: numpy is fastest per lane between a few thousand and some ten thousand lanes.
-WAVE_LANES = 8192
+# Lanes of one wave: numpy is fastest per lane between a few thousand and some ten thousand lanes; what a wave costs by
+# itself weighs less the more it has, until its registers leave the processor's nearer caches.
+WAVE_LANES = 16384
 # Records of shared accesses (granules times warps, 12 bytes each) that a wave may need; more lowers its blocks.
 _ORDER_RECORDS = 1 << 22
 

@@ -196,5 +196,5 @@ def test_a_spin_on_a_block_that_has_not_started_is_refused() -> None:
         setp.eq.u32 %p5, %r2, 0;
         @%p5 bra L;
         ret;"""
-    with pytest.raises(NotModelled, match=r"wait at .* for blocks that have not started; 8 blocks are resident"):
+    with pytest.raises(NotModelled, match=r"wait at .* for blocks that have not started; 16 blocks are resident"):
         launch(body, threads=1024, blocks=21)

@@ -56,6 +56,8 @@ PC, STOP, MOST, MADE, LANES, LIVE, TOGETHER, OPEN = 0, 1, 2, 3, 4, 5, 6, 7
 # Whether accesses are checked against earlier ones; whether the one at PC was. Of one that must be: how many lanes, 0
 # for none; its space; its allocation; how many runs of lanes stand in `chosen`, 0 for all of the turn's.
 ORDERED, PASSED, ASKED, ASKED_SPACE, ASKED_ALLOCATION, ASKED_RUNS = 8, 9, 10, 11, 12, 13
+# Addresses of the function that checks order, and of its table; 0: the caller is asked.
+GATE, GATE_TABLE = 40, 41
 # Addresses of what it works on, and extents. The program: bytecode, constants, operands, functions of the operations.
 CODE, CONSTANT_TABLE, OPERAND_TABLE, FUNCTIONS = 14, 15, 16, 17
 # Registers: values [slots, lanes of the wave], masks, what is known of them, masks of one that nothing has written,
@@ -67,7 +69,7 @@ RUNS, RUN_COUNT, CHOSEN, SPACE_TABLE, ALLOCATION_TABLE, ALLOCATIONS, COUNTER_TAB
 SCRATCH, KEYS, PLACES, STAMPS = 32, 33, 34, 35
 # Of the present step, for its operation's function: its line, the lanes' runs and their number, how many lanes.
 LINE, HERE, HERE_COUNT, ACTIVE = 36, 37, 38, 39
-FRAME = 40
+FRAME = 42
 
 # Operations. 0 is none: the step is the reference engine's.
 COLD = 0

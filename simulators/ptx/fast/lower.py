@@ -14,6 +14,7 @@ from tileproof.simulators.ptx.fast import warp
 from tileproof.simulators.ptx.fast.lower_arithmetic import form_of
 from tileproof.simulators.ptx.fast.lower_matrix import lower_matrix
 from tileproof.simulators.ptx.layout import SHARED_WINDOW
+from tileproof.simulators.ptx.machine.order.kinds import AccessKind
 from tileproof.simulators.ptx.machine.product_registers import product_watch
 from tileproof.simulators.ptx.program import (
     NO_GUARD,
@@ -132,7 +133,7 @@ class _Lowering:
             case Kind.UNPACK:
                 return Row(op.UNPACK, self._sources(step), self._results(step), (step.element_bits,))
             case Kind.LOAD | Kind.STORE:
-                return self._memory(step)
+                return self._memory(step, pc)
             case Kind.SHUFFLE:
                 assert step.mode is not None
                 return Row(op.SHUFFLE, self._sources(step), self._results(step), (_SHUFFLES[step.mode],))
@@ -224,7 +225,7 @@ class _Lowering:
         sources = self._sources(step, form.narrow)[: form.operands]
         return Row(form.op, sources, self._results(step, widths), (*form.constants, *inverted))
 
-    def _memory(self, step: Step) -> Row | None:
+    def _memory(self, step: Step, pc: int) -> Row | None:
         access = step.access
         assert access is not None
         if access.strong:
@@ -234,7 +235,7 @@ class _Lowering:
         cut = _EVERY_BIT if space in (op.GENERIC, op.GLOBAL) else 0xFFFF_FFFF
         uniform = space in (op.CONST, op.PARAM) and slot in self._program.constants
         offset = access.offset & _EVERY_BIT
-        constants = (space, access.size, offset, step.access_bytes, cut, uniform)
+        constants = (space, access.size, offset, step.access_bytes, cut, uniform, AccessKind.of(step, access).flags, pc)
         sources = [(slot, self._mask(slot, 0)), *((s, (1 << 8 * access.size) - 1) for s in step.sources[1:])]
         if step.kind is Kind.LOAD:
             return Row(op.LOAD, sources, self._results(step), constants)

@@ -17,6 +17,8 @@ from tileproof.simulators.ptx.fast.layout import (
     BYTES,
     CHANGES,
     DATA,
+    GATE,
+    GATE_TABLE,
     GENERIC,
     GLOBAL,
     GLOBAL_READ,
@@ -40,13 +42,15 @@ from tileproof.simulators.ptx.fast.layout import (
     WRITTEN,
 )
 from tileproof.simulators.ptx.fast.parts import inlined, part
-from tileproof.simulators.ptx.fast.pointers import bytes_at, halves_at, longs_at, words_at
+from tileproof.simulators.ptx.fast.pointers import bytes_at, call, halves_at, longs_at, offsets_at, words_at
 from tileproof.simulators.ptx.layout import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from tileproof.simulators.ptx.machine.asynchronous.barriers import Life
 
 # The constants of a memory step: the space; bytes of an element; what is added to the address; bytes of the access;
-# the bits of an address that count; whether all lanes have one address in one array.
+# the bits of an address that count; whether all lanes have one address in one array;
+# what the order calls such accesses; the step.
 _SPACE, _SIZE, _OFFSET, _NBYTES, _CUT, _UNIFORM = K0, K0 + 1, K0 + 2, K0 + 3, K0 + 4, K0 + 5
+_ACCESS, _STEP = K0 + 6, K0 + 7
 
 _ANY = 1 << 40  # elements of an array whose length nobody asks for
 _WINDOW = np.uint64(WINDOW_BYTES)
@@ -324,7 +328,7 @@ def load(
         runs: the lanes that load.
         active: how many they are.
         spaces, allocations, counters: the tables.
-        found: address of room for one number a lane.
+        found: address of room for two numbers a lane.
         frame: what the loop and its caller tell each other.
     """
     base = operands[row[SOURCE], SLOT]
@@ -374,9 +378,35 @@ def _find_all(row: Any, base: Any, runs: Any, where: Any, found: Any) -> Any:
 
 
 @part
-def _asks(where: Any, count: Any, frame: Any) -> Any:
+def passes(gate: Any, table: Any, where: Any, runs: Any, found: Any, who: Any, count: Any, access: Any) -> Any:
+    """Whether the order has nothing against an access: bytes, what the order calls it, the step, whether by warps.
+
+    Args:
+        gate: address of the function that checks.
+        table: of its table.
+        where: what `place` gave.
+        runs: the lanes.
+        found: address of their offsets.
+        who: address of room for their numbers.
+        count: how many they are.
+        access: see above.
+    """
+    numbers, at = offsets_at(who, count), 0
+    for r in range(len(runs)):
+        for lane in range(runs[r, 0], runs[r, 1]):
+            numbers[at] = lane
+            at += 1
+    return call(gate, (table, where[0], where[7], who, found, count, access[0], access[1], access[2], access[3])) == 0
+
+
+@part
+def _asks(row: Any, where: Any, lanes: Any, runs: Any, found: Any, count: Any, frame: Any) -> Any:
     """Whether the order of an access is to be checked before it is made; then the frame says where it goes."""
     if frame[ORDERED] == 0 or frame[PASSED] != 0 or where[0] > SHARED:
+        return False
+    access = (row[_NBYTES], row[_ACCESS], row[_STEP], 0)
+    gate, who = frame[GATE], found + lanes * 8
+    if gate != 0 and passes(gate, frame[GATE_TABLE], where, runs, found, who, count, access):
         return False
     frame[ASKED], frame[ASKED_SPACE], frame[ASKED_ALLOCATION] = count, where[0], where[7]
     return True
@@ -398,7 +428,7 @@ def _load_checked(
     count = _find_all(row, registers + operands[row[SOURCE], SLOT] * lanes * 8, runs, where, found)
     if count == 0 or (where[2] != 0 and not _all_written(where[2], row[_NBYTES], found, count)):
         return 1
-    if _asks(where, count, frame):
+    if _asks(row, where, lanes, runs, found, count, frame):
         return 2
     size = row[_SIZE]
     for index in range(row[RESULTS]):
@@ -474,7 +504,7 @@ def store(
     count = _find_all(row, base, runs, where, found)
     if count == 0 or not _distinct(found, count, keys, stamps):
         return 1
-    if _asks(where, count, frame):
+    if _asks(row, where, lanes, runs, found, count, frame):
         return 2
     size = row[_SIZE]
     for index in range(row[SOURCES] - 1):

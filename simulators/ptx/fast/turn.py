@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.schedule import Friendly
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Kind, Program, StateSpace
+
+if TYPE_CHECKING:
+    from tileproof.simulators.ptx.fast.order_gate import OrderGate
 
 _WINDOWS = (StateSpace.SHARED, StateSpace.LOCAL, StateSpace.CONST, StateSpace.PARAM)
 
@@ -29,6 +32,12 @@ def _compiled() -> tuple[Any, Any]:
     from tileproof.simulators.ptx.fast.loop import run
 
     return run, gates
+
+
+def _order_gate() -> "OrderGate":
+    from tileproof.simulators.ptx.fast.order_gate import OrderGate
+
+    return OrderGate()
 
 
 class FastTurns:
@@ -60,6 +69,7 @@ class FastTurns:
             }
         )
         self._ordered, self._opened = True, 0
+        self._gate: OrderGate | None = None
         self._allocations: Lanes | None = None
         self._make_room(0)
 
@@ -91,6 +101,10 @@ class FastTurns:
         if wave.geometry.lanes != self._lanes:
             self._make_room(wave.geometry.lanes)
         self._ordered = wave.order.enabled
+        if self._ordered:
+            self._gate = self._gate or _order_gate()
+            self._gate.begin(wave)
+            self._frame[layout.GATE], self._frame[layout.GATE_TABLE] = self._gate.function, self._gate.table
         registers = wave.registers
         self._frame[layout.SLOTS], self._frame[layout.WIDTH] = registers.values.shape
         self._point(
@@ -150,6 +164,8 @@ class FastTurns:
         while True:
             if self._opened != _opened(wave):  # compiled code knows no intervals
                 self._look(wave)
+            if self._gate is not None:
+                self._gate.look(wave)
             frame[layout.PC], frame[layout.STOP], frame[layout.MOST] = pc, stop, most - made
             frame[layout.OPEN], frame[layout.ASKED] = registers.brackets.live, 0
             pc = self._call(wave)
@@ -185,6 +201,8 @@ class FastTurns:
             assert isinstance(memory, GlobalMemory)
             space, backing = StateSpace.GLOBAL, memory.allocation(frame[layout.ASKED_ALLOCATION])
         access.check_weak(wave, step, pc, lanes, space, Piece(backing, slice(None), offsets.copy()))
+        if self._gate is not None:
+            self._gate.checked(wave, frame[layout.ASKED_SPACE], frame[layout.ASKED_ALLOCATION], backing)
 
     def finish(self, wave: Wave) -> None:
         """Add what was counted to the launch's counters."""

@@ -103,6 +103,8 @@ class Geometry:
 
     def special(self, name: str) -> Bits:
         """A special register's value in every lane (PTX ISA, "Special Registers")."""
+        if "." in name:
+            return self._index(name)
         local = self.local
         lane = (local % WARP).astype(np.uint64)
         bit = np.uint64(1) << lane
@@ -130,7 +132,7 @@ class Geometry:
                 return np.full(self.lanes, self.blocks_per_cluster, np.uint64)
             case "%is_explicit_cluster":
                 return np.full(self.lanes, self.explicit_cluster, np.uint64)
-        return self._index(name)
+        raise AssertionError(name)
 
     def _index(self, name: str) -> Bits:
         register, axis = name[1:].split(".")

@@ -12,6 +12,7 @@ at +8), although the host array behind it is padded; a 2-byte load there is fine
 import bisect
 import itertools
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -338,7 +339,7 @@ class Window(Backing):
     def owned_by(self, lanes_per_owner: int) -> "Window":
         """Say how many consecutive lanes share a piece; without this all lanes share the first one."""
         owners = self.nbytes // self.stride if self.stride else 0
-        self._starts = np.repeat(np.arange(owners) * self.stride, lanes_per_owner)
+        self._starts = _starts(owners, self.stride, lanes_per_owner)
         return self
 
     def locate(self, addresses: Bits, lanes: Lanes, size: int) -> tuple[list[Piece], list[Fault]]:
@@ -356,3 +357,10 @@ class Window(Backing):
         positions = np.flatnonzero(inside)
         pieces = [Piece(self, positions, offsets[inside])] if positions.size else []
         return pieces, [Fault(FindingKind.OUT_OF_BOUNDS, message, outside, detail)]
+
+
+@lru_cache(maxsize=16)
+def _starts(owners: int, stride: int, lanes_per_owner: int) -> Lanes:
+    """Each lane's offset to its owner's piece; nobody writes it."""
+    starts: Lanes = np.repeat(np.arange(owners) * stride, lanes_per_owner)
+    return starts

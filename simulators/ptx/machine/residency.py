@@ -29,6 +29,8 @@ class Residency:
 
     def running(self) -> Lanes:
         """Lanes that can step; empty when nobody is left to start either."""
+        if self._wave.registers.present == 0:
+            return np.zeros(0, np.int64)
         if self._started < len(self._status):
             self._fill()
         lanes: Lanes = np.flatnonzero(self._wave.status == Status.RUNNING)

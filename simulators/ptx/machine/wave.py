@@ -6,6 +6,7 @@ from enum import IntEnum
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.findings import Counters, FindingKind, Findings, Where
 from tileproof.simulators.ptx.layout import (
@@ -125,9 +126,8 @@ class Wave:
         live = geometry.live()
         self._every_id = _every_lane(lanes)
         self.pc = np.zeros(lanes, np.int64)
-        self.status = np.full(lanes, Status.EXITED, np.int8)
-        self.status[live] = Status.RUNNING
-        self.alive: Bits = _warp_words(self.status != Status.EXITED)
+        self.status = _first_status(blocks, geometry.lanes_per_block, geometry.threads).copy()
+        self.alive: Bits = _first_alive(blocks, geometry.lanes_per_block, geometry.threads).copy()
         self.changes = 0
         self.polls = 0
         self.registers = Registers(program.slot_bits, live, lanes, memory.registers)
@@ -229,7 +229,7 @@ class Wave:
 
     def exit(self, lanes: Lanes) -> None:
         """The lanes end."""
-        self.status[lanes] = Status.EXITED
+        self.status[lanes if lanes.size < self.registers.present else slice(None)] = Status.EXITED
         self.registers.leave(lanes.size)
         self.order.exit(lanes)
         if self.registers.present == 0 and self.peer_accesses is None:
@@ -292,6 +292,19 @@ class Wave:
 @lru_cache(maxsize=16)
 def _every_lane(lanes: int) -> Lanes:
     return np.arange(lanes)
+
+
+@lru_cache(maxsize=16)
+def _first_status(blocks: int, lanes_per_block: int, threads: int) -> NDArray[np.int8]:
+    """Of the lanes at the start of a wave: those that pad the last warp of a block have exited."""
+    block = np.full(lanes_per_block, Status.EXITED, np.int8)
+    block[:threads] = Status.RUNNING
+    return np.tile(block, blocks)
+
+
+@lru_cache(maxsize=16)
+def _first_alive(blocks: int, lanes_per_block: int, threads: int) -> Bits:
+    return _warp_words(_first_status(blocks, lanes_per_block, threads) != Status.EXITED)
 
 
 def _warp_words(flags: Mask) -> Bits:

@@ -86,6 +86,7 @@ class Checks:
             backing.shadow = memory.touched.shadow(backing.nbytes)
         if nbytes & ((1 << backing.shadow.shift) - 1):
             backing.shadow.refine(nbytes)
+            memory.touched.moves += 1
         return backing.shadow
 
     def access(

@@ -456,8 +456,9 @@ def _made(stamp: int) -> Any:
 
 def _stamp() -> int:
     """A number that stands for the text of what is compiled: numba's cache watches this file alone."""
-    text = Path(core.__file__ or "").read_bytes()
+    text = Path(core.__file__ or "").read_bytes() + Path(__file__).read_bytes()
     return int.from_bytes(hashlib.sha256(text).digest()[:7], "little") | 1
 
 
-pass_warps = _made(_stamp())
+STAMP = _stamp()
+pass_warps = _made(STAMP)

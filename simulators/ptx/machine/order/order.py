@@ -38,6 +38,9 @@ class Order:
     """
 
     def __init__(self, program: Program, reporter: Reporter, launch: LaunchOrder, window_bytes: int) -> None:
+        self.enabled = launch.enabled
+        if not self.enabled:
+            return  # a wave whose order nobody checks must cost little
         geometry = reporter.geometry
         first_unit = launch.units
         clocks = launch.begin_wave(geometry)
@@ -58,7 +61,6 @@ class Order:
         self.checks = Checks(program, reporter, launch, self.knowledge)
         self._places = {True: launch.places, False: Places()}
         clocks.holders.append(self._places[False].hold)
-        self.enabled = launch.enabled
         self._left = np.full(geometry.resident.size, geometry.threads)
         self._window_bytes = window_bytes
         self._window: Backing | None = None
@@ -160,6 +162,8 @@ class Order:
 
     def learn(self, engine: Engine, lanes: Lanes, bounds: Lanes) -> None:
         """Waits for groups: each lane is now ordered after its own engine's groups below its bound."""
+        if not self.enabled:
+            return
         self.knowledge.first_component(engine)
         column = core.OWN_ENGINES + engine
         for plane in self.knowledge.own_planes:
@@ -326,11 +330,12 @@ class Order:
 
     def object_init(self, lane: int, barrier_key: int) -> int:
         """`mbarrier.init` at this byte of the wave's shared window: the component of the new object, phases from 0."""
-        return self.objects.init(barrier_key)
+        return self.objects.init(barrier_key) if self.enabled else 0
 
     def object_invalidate(self, lane: int, barrier_key: int) -> None:
         """`mbarrier.inval`."""
-        self.objects.invalidate(barrier_key)
+        if self.enabled:
+            self.objects.invalidate(barrier_key)
 
     def arrive(self, lanes: Lanes, barrier_keys: Lanes | int, release: bool, scope: Scope) -> None:
         """Arrivals on mbarriers, one a lane: what the lanes did goes to the barriers' pending phases."""

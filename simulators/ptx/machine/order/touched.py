@@ -26,6 +26,7 @@ class Touched:
         nodes: likewise.
         state: likewise.
         collections: grows whenever numbers change: who remembers numbers forgets them.
+        moves: grows whenever slots of a shadow move: who remembers where they were forgets it.
     """
 
     def __init__(self) -> None:
@@ -33,6 +34,7 @@ class Touched:
         self.nodes = np.zeros((_FIRST_ROOM, core.NODE_COLUMNS), np.uint32)
         self.state = np.ones(core.STATES, np.int64)  # number 0 stands for none
         self.collections = 0
+        self.moves = 0
         self._shadows: WeakSet[Shadow] = WeakSet()
 
     def shadow(self, nbytes: int) -> Shadow:

@@ -1,0 +1,176 @@
+"""The order's check as the loop calls it: a function at an address, and a table that says where everything is.
+
+What it does not pass, with nothing of the access made, goes to the reference engine's check.
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from tileproof.simulators.ptx.fast.layout import GLOBAL, SHARED
+from tileproof.simulators.ptx.fast.parts import inlined
+from tileproof.simulators.ptx.fast.pointers import as_pointer
+from tileproof.simulators.ptx.machine.memory import Backing, GlobalMemory, Lanes
+from tileproof.simulators.ptx.machine.order import compiled_order as core
+from tileproof.simulators.ptx.machine.order import compiled_warps
+from tileproof.simulators.ptx.machine.order.checks import Memory
+from tileproof.simulators.ptx.machine.wave import Wave
+from tileproof.simulators.ptx.program import StateSpace
+
+# Addresses and lengths of clocks and of what lanes know; then of the records of each memory; then of the lines of the
+# shadows of allocations; then the line of the shared memory's shadow.
+_ROWS, _ROW_COUNT, _COMPONENTS, _VIEWS, _PLANE_COUNT, _LANES, _MINDS, _SPANS, _SPAN_COUNT = 0, 1, 2, 3, 4, 5, 6, 7, 8
+_MAPS, _MAP_COUNT, _SHAPE, _KEPT, _TICKS = 9, 10, 11, 12, 13
+_MEMORIES, _MEMORY_COLUMNS = 14, 10
+_RECORDS, _RECORD_COUNT, _NODES, _NODE_COUNT, _STATE, _LAST, _STEPS, _PATTERNS, _PLANES, _LONGEST = range(10)
+_LINES, _SHARED_LINE, _TABLE = 34, 35, 38
+# A line of a shadow: addresses of its slots; a granule's bytes as a power of two. Zeros: not known.
+_WRITES, _READS, _SHIFT, _LINE_COLUMNS = 0, 1, 2, 3
+
+_ANY = 1 << 40
+_pass_warps = compiled_warps.pass_warps
+
+
+@inlined
+def _words(address: Any, shape: Any) -> Any:
+    return numba.carray(as_pointer(address), shape, np.int32)
+
+
+@inlined
+def _slots(address: Any, shape: Any) -> Any:
+    return numba.carray(as_pointer(address), shape, np.uint32)
+
+
+@inlined
+def _longs(address: Any, shape: Any) -> Any:
+    return numba.carray(as_pointer(address), shape, np.int64)
+
+
+def _made(stamp: int) -> Any:
+    """The function; `stamp` is part of what numba's cache knows it by."""
+
+    @numba.cfunc(f"int64({', '.join(['int64'] * 10)})", cache=True, error_model="numpy")
+    def gate(table, space, allocation, lanes, offsets, count, nbytes, flags, pc, by_warp):  # type: ignore[no-untyped-def]
+        if stamp == 0:
+            return 1
+        t = _longs(table, (_TABLE,))
+        if space == SHARED:
+            writes, reads, shift = t[_SHARED_LINE + _WRITES], t[_SHARED_LINE + _READS], t[_SHARED_LINE + _SHIFT]
+        else:
+            line = _longs(t[_LINES] + allocation * _LINE_COLUMNS * 8, (_LINE_COLUMNS,))
+            writes, reads, shift = line[_WRITES], line[_READS], line[_SHIFT]
+        if writes == 0 or nbytes & ((1 << shift) - 1):
+            return 1
+        m = _longs(table + (_MEMORIES + space * _MEMORY_COLUMNS) * 8, (_MEMORY_COLUMNS,))
+        warps = t[_LANES] >> 5
+        passed = _pass_warps(
+            _words(t[_ROWS], (t[_ROW_COUNT], t[_COMPONENTS])),
+            _words(t[_VIEWS], (t[_PLANE_COUNT], t[_LANES], core.VIEW_COLUMNS)),
+            numba.carray(as_pointer(t[_MINDS]), (warps,), np.uint8),
+            _longs(t[_SPANS], (t[_SPAN_COUNT], 2)),
+            _words(t[_MAPS], (t[_MAP_COUNT], 2)),
+            _longs(t[_SHAPE], (core.SHAPES,)),
+            _longs(m[_PLANES], (4,)),
+            _words(m[_RECORDS], (m[_RECORD_COUNT], core.RECORD_COLUMNS)),
+            _slots(m[_NODES], (m[_NODE_COUNT], core.NODE_COLUMNS)),
+            _longs(m[_STATE], (core.STATES,)),
+            _words(m[_LAST], (warps, m[_STEPS])),
+            _longs(m[_PATTERNS], (m[_STEPS], compiled_warps.PATTERN)),
+            _longs(t[_KEPT], (2 * core.LONGEST_CHAIN, 3)),
+            _slots(writes, (_ANY,)),
+            _slots(reads, (_ANY,)),
+            shift,
+            _longs(lanes, (count,)),
+            _longs(offsets, (count,)),
+            nbytes,
+            flags,
+            pc,
+            by_warp != 0,
+            _words(t[_TICKS], (warps,)),
+            m[_LONGEST],
+        )
+        return 0 if passed else 1
+
+    return gate
+
+
+_gate = _made(compiled_warps.STAMP)
+
+
+class OrderGate:
+    """The table of one launch's waves, one after the other.
+
+    Attributes:
+        function: address of the function.
+        table: address of the table.
+    """
+
+    def __init__(self) -> None:
+        self.function = int(_gate.address)
+        self._table = np.zeros(_TABLE, np.int64)
+        self.table = self._table.ctypes.data
+        self._lines = np.zeros((0, _LINE_COLUMNS), np.int64)
+        self._kept = np.zeros((2 * core.LONGEST_CHAIN, 3), np.int64)
+        self._table[_KEPT] = self._kept.ctypes.data
+        self._arrays: tuple[object, ...] = ()
+        self._moves: tuple[object, ...] = ()
+
+    def begin(self, wave: Wave) -> None:
+        """The next wave."""
+        knowledge, table = wave.order.knowledge, self._table
+        views = knowledge.views
+        table[_VIEWS], table[_PLANE_COUNT], table[_LANES] = views.ctypes.data, views.shape[0], views.shape[1]
+        table[_MINDS], table[_SHAPE] = knowledge.minds.ctypes.data, knowledge.shape.ctypes.data
+        table[_TICKS] = knowledge.ticks.ctypes.data
+        self._arrays = self._moves = ()
+        self.look(wave)
+
+    def look(self, wave: Wave) -> None:
+        """See what was replaced since; to be called before the loop is."""
+        checks, clocks = wave.order.checks, wave.order.knowledge.clocks
+        memories = checks.global_memory, checks.shared
+        tables = [table for memory in memories for table in (memory.touched.records, memory.touched.nodes)]
+        arrays = (clocks.rows, clocks.spans, clocks.maps, *tables)
+        if len(self._arrays) != len(arrays) or any(a is not b for a, b in zip(self._arrays, arrays, strict=True)):
+            self._arrays = arrays
+            table = self._table
+            table[_ROWS], (table[_ROW_COUNT], table[_COMPONENTS]) = clocks.rows.ctypes.data, clocks.rows.shape
+            table[_SPANS], table[_SPAN_COUNT] = clocks.spans.ctypes.data, len(clocks.spans)
+            table[_MAPS], table[_MAP_COUNT] = clocks.maps.ctypes.data, len(clocks.maps)
+            for index, memory in enumerate(memories):
+                start = _MEMORIES + index * _MEMORY_COLUMNS
+                table[start : start + _MEMORY_COLUMNS] = _memory_line(memory)
+        memory = wave.spaces[StateSpace.GLOBAL]
+        assert isinstance(memory, GlobalMemory)
+        allocations = memory.table()
+        moves = (allocations, *(memory.touched.moves for memory in memories))
+        if not self._moves or self._moves[0] is not allocations or self._moves[1:] != moves[1:]:
+            self._moves = moves
+            self._lines = np.zeros((len(allocations), _LINE_COLUMNS), np.int64)
+            self._table[_LINES] = self._lines.ctypes.data
+            self._table[_SHARED_LINE : _SHARED_LINE + _LINE_COLUMNS] = 0
+
+    def checked(self, wave: Wave, space: int, allocation: int, backing: Backing) -> None:
+        """The reference engine has checked an access there: from now on the function can."""
+        self.look(wave)
+        shadow = backing.shadow
+        if shadow is None:
+            return
+        line = shadow.writes.ctypes.data, shadow.reads.ctypes.data, shadow.shift
+        if space == GLOBAL:
+            self._lines[allocation] = line
+        else:
+            self._table[_SHARED_LINE : _SHARED_LINE + _LINE_COLUMNS] = line
+
+
+def _memory_line(memory: Memory) -> Lanes:
+    touched = memory.touched
+    return np.array(
+        [
+            *(touched.records.ctypes.data, len(touched.records), touched.nodes.ctypes.data, len(touched.nodes)),
+            *(touched.state.ctypes.data, memory.last.ctypes.data, memory.last.shape[1], memory.patterns.ctypes.data),
+            *(memory.planes.ctypes.data, memory.longest),
+        ],
+        np.int64,
+    )
