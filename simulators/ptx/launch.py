@@ -20,9 +20,10 @@ from tileproof.simulators.ptx.machine.wave import LaunchMemory, Wave
 from tileproof.simulators.ptx.program import Program
 from tileproof.simulators.ptx.trace.recorder import Recorder
 
-# Lanes of one wave: numpy is fastest per lane between a few thousand and some ten thousand lanes; what a wave costs by
-# itself weighs less the more it has, until its registers leave the processor's nearer caches.
+# What a wave costs by itself weighs less the more lanes it has, until its registers leave the processor's nearer
+# caches: of 8 MiB both a small kernel (saxpy) and one with many registers (a tiled product) are at their fastest.
 WAVE_LANES = 16384
+_REGISTER_BYTES = 8 << 20
 # Records of shared accesses (granules times warps, 12 bytes each) that a wave may need; more lowers its blocks.
 _ORDER_RECORDS = 1 << 22
 
@@ -131,7 +132,8 @@ def _most_blocks(program: Program, shape: LaunchShape, total_shared: int) -> int
     """How many blocks are resident at most."""
     warps = -(-shape.threads // WARP)
     records = -(-total_shared // program.shared_granule) * warps
-    return max(1, min(WAVE_LANES // (warps * WARP), _ORDER_RECORDS // max(1, records)))
+    lanes = min(WAVE_LANES, _REGISTER_BYTES // (8 * len(program.slot_bits)))
+    return max(1, min(lanes // (warps * WARP), _ORDER_RECORDS // max(1, records)))
 
 
 def _constants(program: Program) -> Window:

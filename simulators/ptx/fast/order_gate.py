@@ -141,9 +141,9 @@ class OrderGate:
             for index, memory in enumerate(memories):
                 start = _MEMORIES + index * _MEMORY_COLUMNS
                 table[start : start + _MEMORY_COLUMNS] = _memory_line(memory)
-        memory = wave.spaces[StateSpace.GLOBAL]
-        assert isinstance(memory, GlobalMemory)
-        allocations = memory.table()
+        device_memory = wave.spaces[StateSpace.GLOBAL]
+        assert isinstance(device_memory, GlobalMemory)
+        allocations = device_memory.table()
         moves = (allocations, *(memory.touched.moves for memory in memories))
         if not self._moves or self._moves[0] is not allocations or self._moves[1:] != moves[1:]:
             self._moves = moves

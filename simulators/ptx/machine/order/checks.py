@@ -205,7 +205,7 @@ class Checks:
         """Whether the access is one that nothing speaks against, and is remembered now."""
         knowledge, touched = self._knowledge, memory.touched
         clocks = knowledge.clocks
-        return compiled_warps.pass_warps(
+        passed: bool = compiled_warps.pass_warps(
             clocks.rows,
             knowledge.views,
             knowledge.minds,
@@ -231,6 +231,7 @@ class Checks:
             knowledge.ticks,
             memory.longest,
         )
+        return passed
 
     def _find(
         self, memory: Memory, shadow: Shadow, lanes: Lanes, offsets: Lanes, nbytes: int, flags: int, asked: int

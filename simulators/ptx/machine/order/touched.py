@@ -12,8 +12,9 @@ from tileproof.simulators.ptx.machine.order import compiled_order as core
 from tileproof.simulators.ptx.machine.order.shadow import Shadow
 
 _FIRST_ROOM = 1 << 14
-# Tables below this grow without asking what is still of use.
-_COLLECTED_FROM = 1 << 20
+# Tables smaller than the shadows that lead to them, or than the first of these, grow without asking what is still of
+# use; from the second size on they are always asked.
+_SMALL, _COLLECTED_FROM = 1 << 16, 1 << 20
 # Numbers have 26 bits in a slot.
 _MOST = 1 << 26
 
@@ -54,7 +55,8 @@ class Touched:
         Raises:
             NotModelled: more records than slots can name.
         """
-        if max(len(self.records), len(self.nodes)) >= _COLLECTED_FROM:
+        slots = sum(shadow.writes.size for shadow in self._shadows)
+        if max(len(self.records), len(self.nodes)) >= min(max(slots, _SMALL), _COLLECTED_FROM):
             self._collect()
         self.records = _grown(self.records, int(self.state[core.NEXT_RECORD]) + records)
         self.nodes = _grown(self.nodes, int(self.state[core.NEXT_NODE]) + nodes)
