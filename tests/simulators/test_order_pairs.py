@@ -140,7 +140,7 @@ PAIRS: dict[str, Pair] = {
     ),
     "one fence a link": Pair(CHAIN.replace("LINK", "|fence.acq_rel.gpu;||"), "orders the two", blocks=3),
     "atomics of block scope from two blocks": Pair(
-        "red.relaxed.|gpu|cta|.global.add.u32 [%d1], 1; ret;", "updates global memory", blocks=2
+        "red.relaxed.|gpu|cta|.global.add.u32 [%d1], 1; ret;", "the scope of one", FindingKind.SCOPE, blocks=2
     ),
     "a plain start value beside atomics": Pair(
         "|| mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 0; and.pred %p2, %p2, %p0;"

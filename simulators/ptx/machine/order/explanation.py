@@ -113,6 +113,8 @@ class Explanation:
             return FindingKind.RACE, "and no proxy fence stands between: " + self._proxy(conflict), ""
         if self._knowledge.number[Plane.ANY_SCOPE] and self._knows(conflict, Plane.ANY_SCOPE):
             return FindingKind.SCOPE, "and the scope of what synchronises them does not reach from one to the other", ""
+        if _only_scope_is_short(flags, earlier_flags):
+            return FindingKind.SCOPE, "and the scope of one of the two does not reach the other thread", ""
         if conflict.earlier_engine is not None:
             return FindingKind.RACE, self._engine(conflict, conflict.earlier_engine, warp), ""
         mine = self._geometry.thread(conflict.lane)
@@ -176,3 +178,10 @@ def _past(flags: int) -> str:
     if flags & (core.ATOMIC | core.REDUCES):
         return "updated"
     return "wrote" if flags & core.WRITES else "read"
+
+
+def _only_scope_is_short(flags: int, earlier: int) -> bool:
+    """Whether two accesses conflict for no other reason: strong both, of one size and one proxy."""
+    if not flags & earlier & core.STRONG or (flags ^ earlier) & (core.ASYNC_PROXY | core.REDUCES):
+        return False
+    return ((flags ^ earlier) >> core.SIZE_SHIFT) & 15 == 0
