@@ -63,8 +63,8 @@ def main() -> None:
     _startup(ptx)
     for order, floor in ((False, _FLOOR), (True, _ORDERED_FLOOR)):
         show(f"thread-instructions a second, order {'on' if order else 'off'}, best of {_REPEATS}")
-        _speed("saxpy", lambda order=order: _saxpy(ptx, _THREADS, order=order), floor)
-        _speed("sgemm 16x16", lambda order=order: _sgemm(ptx, _SIZE, _DEPTH, order=order), floor)
+        _speed("saxpy", _saxpy(ptx, _THREADS, order=order), floor)
+        _speed("sgemm 16x16", _sgemm(ptx, _SIZE, _DEPTH, order=order), floor)
     _curve("saxpy, blocks", (1 << 9, 1 << 11, 1 << 13), lambda blocks: _saxpy(ptx, 256 * blocks, order=False))
     _curve("sgemm, K", (64, 256, 1024), lambda depth: _sgemm(ptx, 128, depth, order=False))
 
@@ -97,8 +97,8 @@ def _best(launch: Callable[[], Report]) -> tuple[float, Report]:
     return min(times), report
 
 
-def _speed(name: str, prepare: Callable[[], Callable[[], Report]], floor: float) -> None:
-    seconds, report = _best(prepare())
+def _speed(name: str, launch: Callable[[], Report], floor: float) -> None:
+    seconds, report = _best(launch)
     speed = report.counters.thread_instructions / seconds / 1e6
     verdict = "met" if speed >= floor else "MISSED"
     show(f"  {name:14} {speed:6.0f} M/s  (floor {floor:g}: {verdict}), {report.handed_back} steps handed back")

@@ -198,7 +198,7 @@ def test_random_kernels_give_the_same_on_all_schedules_and_engines_as_in_the_sec
     for _ in range(5):
         both.statements(everyone, 0)
     runs = [("friendly", 0), ("adversarial", program), ("adversarial", program + 1000)]
-    counters = {}
+    counters: dict[tuple[str, int], object] = {}
     for schedule, seed, engine in [*[(*run, "fast") for run in runs], (*runs[program % 3], "reference")]:
         device = Device(schedule=schedule, seed=seed, engine=engine)
         out, cells = device.allocate((both.thread.size, 4), np.uint32), device.upload(np.zeros(4, np.uint32))
