@@ -132,7 +132,7 @@ def _most_blocks(program: Program, shape: LaunchShape, total_shared: int) -> int
     """How many blocks are resident at most."""
     warps = -(-shape.threads // WARP)
     records = -(-total_shared // program.shared_granule) * warps
-    lanes = min(WAVE_LANES, _REGISTER_BYTES // (8 * len(program.slot_bits)))
+    lanes = min(WAVE_LANES, _REGISTER_BYTES // (8 * max(1, len(program.slot_bits))))
     return max(1, min(lanes // (warps * WARP), _ORDER_RECORDS // max(1, records)))
 
 

@@ -181,7 +181,7 @@ HINTS = {
         atom.global.add.L2::cache_hint.u32 %r1, [%d0], 1, %d1;""",
     "converted policy": """createpolicy.cvt.L2.b64 %d1, %d0; red.global.add.L2::cache_hint.u32 [%d0], 1, %d1;""",
     "vector with a policy": """createpolicy.fractional.L2::evict_first.b64 %d1;
-        ld.global.nc.L1::no_allocate.L2::cache_hint.L2::256B.v2.u32 {%r1, %r2}, [%d0], %d1; add.u32 %r1, %r1, 1;
+        ld.global.L1::no_allocate.L2::cache_hint.L2::256B.v2.u32 {%r1, %r2}, [%d0], %d1; add.u32 %r1, %r1, 1;
         st.global.L1::evict_first.L2::cache_hint.v2.u32 [%d0], {%r1, %r2}, %d1;""",
     "memory-mapped": """ld.mmio.relaxed.sys.global.u32 %r1, [%d0]; add.u32 %r1, %r1, 1;
         st.mmio.relaxed.sys.u32 [%d0], %r1;""",

@@ -212,7 +212,8 @@ class _Lowering:
         program = self._program
         constants = [-1 if s in program.globals_used else program.constants.get(s, -1) for s in step.sources]
         form = form_of(operation.name, constants)
-        if form is None:
+        # The least or greatest of three has the name of that of two.
+        if form is None or (operation.name.startswith(("min.", "max.")) and len(operation.sources) != 2):
             return None
         inverted: tuple[int, ...] = ()
         if operation.inverted:
