@@ -36,16 +36,42 @@ def _ring_sum(words: Words) -> Words:
     return sums[::-1].copy()
 
 
-PAIRS = (
-    Pair(
-        "cp.async, no wait",
-        "wait_group before the copied bytes are read",
-        """    __shared__ alignas(16) u32 s[512];
+# Every thread copies 16 bytes; others read them.
+_COPY = """    __shared__ alignas(16) u32 s[512];
     copy16(&s[4 * t], &in[4 * t]);
     commit();
     wait_group<0>();
     __syncthreads();
-    out[g] = load_shared(&s[511 - t]);""",
+    out[g] = load_shared(&s[511 - t]);"""
+
+# Every thread writes, arrives, waits for all and reads what another one wrote.
+_PHASE = """    __shared__ u32 s[128];
+    __shared__ u64 full;
+    if (t == 0) init(&full, 128);
+    __syncthreads();
+    store_shared(&s[t], in[t]);
+    arrive(&full);
+    wait(&full, 0);
+    out[g] = load_shared(&s[127 - t]);"""
+
+# All threads write and fence, one copies it to global memory.
+_BULK_STORE = """    __shared__ alignas(128) u32 s[128];
+    store_shared(&s[t], in[127 - t]);
+    proxy_fence();
+    __syncthreads();
+    if (t == 0) { bulk_store(out, s, 512); bulk_commit(); bulk_wait(); }"""
+
+# The same with the fence of the issuing thread.
+_FENCED_BY_ISSUER = """    __shared__ alignas(128) u32 s[128];
+    store_shared(&s[t], in[127 - t]);
+    __syncthreads();
+    if (t == 0) { proxy_fence(); bulk_store(out, s, 512); bulk_commit(); bulk_wait(); }"""
+
+PAIRS = (
+    Pair(
+        "cp.async, no wait",
+        "wait_group before the copied bytes are read",
+        _COPY,
         ("    wait_group<0>();\n", ""),
         _mirror_512,
     ),
@@ -80,12 +106,7 @@ PAIRS = (
     Pair(
         "cp.async, no barrier",
         "a barrier after the wait: the wait sees the own thread's copies only",
-        """    __shared__ alignas(16) u32 s[512];
-    copy16(&s[4 * t], &in[4 * t]);
-    commit();
-    wait_group<0>();
-    __syncthreads();
-    out[g] = load_shared(&s[511 - t]);""",
+        _COPY,
         ("    __syncthreads();\n", ""),
         _mirror_512,
     ),
@@ -154,14 +175,7 @@ PAIRS = (
     Pair(
         "arrive before the write",
         "an mbarrier arrival after the write that it publishes",
-        """    __shared__ u32 s[128];
-    __shared__ u64 full;
-    if (t == 0) init(&full, 128);
-    __syncthreads();
-    store_shared(&s[t], in[t]);
-    arrive(&full);
-    wait(&full, 0);
-    out[g] = load_shared(&s[127 - t]);""",
+        _PHASE,
         (
             "    store_shared(&s[t], in[t]);\n    arrive(&full);\n",
             "    arrive(&full);\n    store_shared(&s[t], in[t]);\n",
@@ -186,14 +200,7 @@ PAIRS = (
     Pair(
         "wrong parity",
         "a wait for the phase in progress, not for the one before",
-        """    __shared__ u32 s[128];
-    __shared__ u64 full;
-    if (t == 0) init(&full, 128);
-    __syncthreads();
-    store_shared(&s[t], in[t]);
-    arrive(&full);
-    wait(&full, 0);
-    out[g] = load_shared(&s[127 - t]);""",
+        _PHASE,
         ("wait(&full, 0)", "wait(&full, 1)"),
         _mirror,
         kinds=("race", "deadlock"),
@@ -202,14 +209,7 @@ PAIRS = (
     Pair(
         "count too small",
         "a phase that counts every writer",
-        """    __shared__ u32 s[128];
-    __shared__ u64 full;
-    if (t == 0) init(&full, 128);
-    __syncthreads();
-    store_shared(&s[t], in[t]);
-    arrive(&full);
-    wait(&full, 0);
-    out[g] = load_shared(&s[127 - t]);""",
+        _PHASE,
         ("init(&full, 128)", "init(&full, 64)"),
         _mirror,
         kinds=("race", "barrier", "deadlock"),
@@ -355,22 +355,14 @@ PAIRS = (
     Pair(
         "proxy fence before a bulk store",
         "writes are fenced towards the async proxy before a copy reads them",
-        """    __shared__ alignas(128) u32 s[128];
-    store_shared(&s[t], in[127 - t]);
-    proxy_fence();
-    __syncthreads();
-    if (t == 0) { bulk_store(out, s, 512); bulk_commit(); bulk_wait(); }""",
+        _BULK_STORE,
         ("    proxy_fence();\n", ""),
         _mirror,
     ),
     Pair(
         "proxy fence before the write",
         "the fence comes after the write",
-        """    __shared__ alignas(128) u32 s[128];
-    store_shared(&s[t], in[127 - t]);
-    proxy_fence();
-    __syncthreads();
-    if (t == 0) { bulk_store(out, s, 512); bulk_commit(); bulk_wait(); }""",
+        _BULK_STORE,
         (
             "    store_shared(&s[t], in[127 - t]);\n    proxy_fence();\n",
             "    proxy_fence();\n    store_shared(&s[t], in[127 - t]);\n",
@@ -380,31 +372,21 @@ PAIRS = (
     Pair(
         "proxy fence of the other space",
         "a fence for the space that the copy reads",
-        """    __shared__ alignas(128) u32 s[128];
-    store_shared(&s[t], in[127 - t]);
-    proxy_fence();
-    __syncthreads();
-    if (t == 0) { bulk_store(out, s, 512); bulk_commit(); bulk_wait(); }""",
+        _BULK_STORE,
         ("    proxy_fence();\n", "    proxy_fence_global();\n"),
         _mirror,
     ),
     Pair(
         "proxy fence by the issuer",
         "a fence by the thread that issues, after the barrier, is as good",
-        """    __shared__ alignas(128) u32 s[128];
-    store_shared(&s[t], in[127 - t]);
-    __syncthreads();
-    if (t == 0) { proxy_fence(); bulk_store(out, s, 512); bulk_commit(); bulk_wait(); }""",
+        _FENCED_BY_ISSUER,
         ("{ proxy_fence(); bulk_store", "{ bulk_store"),
         _mirror,
     ),
     Pair(
         "proxy fence by a stranger",
         "a fence on the path from the write to the copy",
-        """    __shared__ alignas(128) u32 s[128];
-    store_shared(&s[t], in[127 - t]);
-    __syncthreads();
-    if (t == 0) { proxy_fence(); bulk_store(out, s, 512); bulk_commit(); bulk_wait(); }""",
+        _FENCED_BY_ISSUER,
         ("if (t == 0) { proxy_fence(); bulk_store", "if (t == 96) proxy_fence();\n    if (t == 0) { bulk_store"),
         _mirror,
     ),

@@ -57,6 +57,32 @@ def _sum_of_four(words: Words) -> Words:
     return sums
 
 
+# The same by one atomic that releases and acquires.
+_ACQ_REL_COUNT = """    __shared__ u32 last;
+    store_weak(&work[g], in[g]);
+    __syncthreads();
+    if (t == 0) last = add_acq_rel(work + 2048, 1) == 3;
+    __syncthreads();
+    u32 sum = 0;
+    if (last) for (u32 i = 0; i < 4; ++i) sum += load_weak(&work[128 * i + t]);
+    if (last) store_weak(&out[t], sum);"""
+
+# Block 1 hands on to block 2 what block 0 released to it.
+_HANDED_ON = """    u32* flag = work + 2048;
+    if (b == 0) {
+        store_weak(&work[t], in[t]);
+        __syncthreads();
+        if (t == 0) store_release(flag, 1);
+        out[g] = 0;
+    } else if (b == 1) {
+        if (t == 0) { while (load_relaxed(flag) == 0) {} add_relaxed(flag, 1); store_relaxed(flag + 1, 1); }
+        out[g] = 0;
+    } else {
+        if (t == 0) { while (load_relaxed(flag + 1) == 0) {} load_acquire(flag); }
+        __syncthreads();
+        out[g] = load_weak(&work[127 - t]);
+    }"""
+
 # Blocks take turns in their order, as a serial split-K does.
 _SEMAPHORE = """    u32* turn = work + 2048;
     if (t == 0) while (load_acquire(turn) != b) {}
@@ -256,14 +282,7 @@ PAIRS = (
     Pair(
         "last block, acq_rel count",
         "a count that releases and acquires, between barriers",
-        """    __shared__ u32 last;
-    store_weak(&work[g], in[g]);
-    __syncthreads();
-    if (t == 0) last = add_acq_rel(work + 2048, 1) == 3;
-    __syncthreads();
-    u32 sum = 0;
-    if (last) for (u32 i = 0; i < 4; ++i) sum += load_weak(&work[128 * i + t]);
-    if (last) store_weak(&out[t], sum);""",
+        _ACQ_REL_COUNT,
         ("add_acq_rel(work + 2048, 1)", "add_release(work + 2048, 1)"),
         _sum_of_four,
         blocks=4,
@@ -271,14 +290,7 @@ PAIRS = (
     Pair(
         "last block, releasing count",
         "a count that releases as well as it acquires",
-        """    __shared__ u32 last;
-    store_weak(&work[g], in[g]);
-    __syncthreads();
-    if (t == 0) last = add_acq_rel(work + 2048, 1) == 3;
-    __syncthreads();
-    u32 sum = 0;
-    if (last) for (u32 i = 0; i < 4; ++i) sum += load_weak(&work[128 * i + t]);
-    if (last) store_weak(&out[t], sum);""",
+        _ACQ_REL_COUNT,
         ("add_acq_rel(work + 2048, 1)", "add_acquire(work + 2048, 1)"),
         _sum_of_four,
         blocks=4,
@@ -286,20 +298,7 @@ PAIRS = (
     Pair(
         "release chain through an atomic",
         "a relaxed atomic of the device's scope hands a release on",
-        """    u32* flag = work + 2048;
-    if (b == 0) {
-        store_weak(&work[t], in[t]);
-        __syncthreads();
-        if (t == 0) store_release(flag, 1);
-        out[g] = 0;
-    } else if (b == 1) {
-        if (t == 0) { while (load_relaxed(flag) == 0) {} add_relaxed(flag, 1); store_relaxed(flag + 1, 1); }
-        out[g] = 0;
-    } else {
-        if (t == 0) { while (load_relaxed(flag + 1) == 0) {} load_acquire(flag); }
-        __syncthreads();
-        out[g] = load_weak(&work[127 - t]);
-    }""",
+        _HANDED_ON,
         ("add_relaxed(flag, 1)", "add_relaxed_cta(flag, 1)"),
         _third,
         blocks=3,
@@ -308,20 +307,7 @@ PAIRS = (
     Pair(
         "release chain and a plain store",
         "an atomic hands a release on, a store of another thread does not",
-        """    u32* flag = work + 2048;
-    if (b == 0) {
-        store_weak(&work[t], in[t]);
-        __syncthreads();
-        if (t == 0) store_release(flag, 1);
-        out[g] = 0;
-    } else if (b == 1) {
-        if (t == 0) { while (load_relaxed(flag) == 0) {} add_relaxed(flag, 1); store_relaxed(flag + 1, 1); }
-        out[g] = 0;
-    } else {
-        if (t == 0) { while (load_relaxed(flag + 1) == 0) {} load_acquire(flag); }
-        __syncthreads();
-        out[g] = load_weak(&work[127 - t]);
-    }""",
+        _HANDED_ON,
         ("add_relaxed(flag, 1)", "store_relaxed(flag, 2)"),
         _third,
         blocks=3,
