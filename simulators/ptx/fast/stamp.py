@@ -7,6 +7,8 @@ import hashlib
 from pathlib import Path
 
 from tileproof.oracle.units import fma_chain_array, unit_kernels
+from tileproof.simulators.ptx import layout
+from tileproof.simulators.ptx.machine.asynchronous import barriers
 
 _HERE = Path(__file__).parent
 
@@ -40,6 +42,10 @@ _OWN = (
     "warp",
 )
 
-_MATRIX = [*_HERE.glob("matrix*.py"), *_BASE, *_CALLED]
-SOURCES = _number([*_MATRIX, *(_HERE / f"{name}.py" for name in _OWN)])
-MATRIX_SOURCES = _number(_MATRIX)
+#: Files of other rooms whose constants are compiled into the loop.
+_CONSTANTS = [Path(module.__file__ or "") for module in (layout, barriers)]
+
+MATRIX_WATCHED = [*_HERE.glob("matrix*.py"), *_BASE, *_CALLED]
+WATCHED = [*MATRIX_WATCHED, *(_HERE / f"{name}.py" for name in _OWN), *_CONSTANTS]
+SOURCES = _number(WATCHED)
+MATRIX_SOURCES = _number(MATRIX_WATCHED)
