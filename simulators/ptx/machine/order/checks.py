@@ -1,6 +1,6 @@
 """Every access against earlier ones, in the shadow of the memory that it touches."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -102,56 +102,33 @@ class Checks:
         unchanged: Callable[[], Mask] | None,
     ) -> None:
         """See `Order.access`."""
-        if kind.strong and kind.writes and kind.scope < Scope.GPU:
-            self._apart(kind, step, pc, lanes, space, backing, offsets, nbytes, unchanged)
-            return
-        self._together(kind, step, pc, lanes, space, backing, offsets, nbytes, unchanged)
-
-    def _apart(
-        self,
-        kind: AccessKind,
-        step: Step,
-        pc: int,
-        lanes: Lanes,
-        space: StateSpace,
-        backing: Backing,
-        offsets: Lanes,
-        nbytes: int,
-        unchanged: Callable[[], Mask] | None,
-    ) -> None:
-        """One block after the other: lanes of one instruction may race with those of another block."""
-        blocks = self._knowledge.blocks(lanes)
-        for block in np.unique(blocks):
-            here = blocks == block
-            same = None if unchanged is None else partial(_chosen, unchanged, here)
-            self._together(kind, step, pc, lanes[here], space, backing, offsets[here], nbytes, same)
-
-    def _together(
-        self,
-        kind: AccessKind,
-        step: Step,
-        pc: int,
-        lanes: Lanes,
-        space: StateSpace,
-        backing: Backing,
-        offsets: Lanes,
-        nbytes: int,
-        unchanged: Callable[[], Mask] | None,
-    ) -> None:
         flags = self._flags.get(kind)
         if flags is None:
             flags = self._flags[kind] = kind.flags
-        shadow = self.shadow(self.memory(space), backing, nbytes)
-        if not flags & core.STRONG and self._pass(
-            self.memory(space), shadow, pc, lanes, offsets, nbytes, flags, kind.by_warp
-        ):
+        memory, shadow = self.memory(space), self.shadow(self.memory(space), backing, nbytes)
+        asked, mask = (32, _ALL_LANES) if kind.by_warp else (1, 1)
+        for who, places, same in self._apart(kind, lanes, offsets, unchanged):
+            weak = not flags & core.STRONG
+            if weak and self._pass(memory, shadow, pc, who, places, nbytes, flags, kind.by_warp):
+                continue
+            count = self._find(memory, shadow, who, places, nbytes, flags, asked)
+            if count:
+                self._report(step, who, space, flags, count, asked, same)
+            self._record(memory, shadow, pc, who, places, nbytes, flags, mask, _THREADS, _THREADS)
+
+    def _apart(
+        self, kind: AccessKind, lanes: Lanes, offsets: Lanes, unchanged: Callable[[], Mask] | None
+    ) -> Iterator[tuple[Lanes, Lanes, Callable[[], Mask] | None]]:
+        """The access in parts that are checked one after the other: block by block where lanes of one instruction may
+        race with those of another block.
+        """
+        if not (kind.strong and kind.writes and kind.scope < Scope.GPU):
+            yield lanes, offsets, unchanged
             return
-        asked = 32 if kind.by_warp else 1
-        count = self._find(self.memory(space), shadow, lanes, offsets, nbytes, flags, asked)
-        if count:
-            self._report(step, lanes, space, flags, count, asked, unchanged)
-        mask = _ALL_LANES if kind.by_warp else 1
-        self._record(self.memory(space), shadow, pc, lanes, offsets, nbytes, flags, mask, _THREADS, _THREADS)
+        blocks = self._knowledge.blocks(lanes)
+        for block in np.unique(blocks):
+            here = blocks == block
+            yield lanes[here], offsets[here], None if unchanged is None else partial(_chosen, unchanged, here)
 
     def issue(
         self,

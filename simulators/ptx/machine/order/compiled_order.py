@@ -373,6 +373,30 @@ def _repeats(records: Array, record: int, other_mask: int, base: int, number: in
 
 
 @borrowing_inlined
+def _chained(
+    nodes: Array, state: Array, kept: Array, length: int, dropped: int, slot: int, fresh: int, number: int, mask: int,
+    base: int, room: int, longest: int,
+) -> int:  # fmt: skip
+    """The slot of a set: record `number` by the lanes `mask` relative to `base`, and what is kept of the set at `slot`.
+
+    Kept are `length` accesses, `dropped` are those that need no place any more; without any, `slot` stays as it is.
+    """
+    if length == 0:
+        return fresh if mask == 1 else _node(nodes, state, number, mask, integer(0), base)
+    if length > longest:
+        length, dropped = longest >> 1, 1
+    if dropped == 0 or length > kept.shape[0] or length >= room:
+        return _node(nodes, state, number, mask, slot, base)
+    rest = integer(0)
+    for index in range(length - 1, -1, -1):
+        if rest == 0 and kept[index, 1] == 1:
+            rest = kept[index, 0] << 5 | kept[index, 2]
+        else:
+            rest = _node(nodes, state, kept[index, 0], kept[index, 1], rest, kept[index, 2])
+    return _node(nodes, state, number, mask, rest, base)
+
+
+@borrowing_inlined
 def _joined(
     rows: Array, spans: Array, maps: Array, records: Array, nodes: Array, state: Array, views: Array, kept: Array,
     slot: int, lane: int, unit: int, warp: int, flags: int, number: int, mask: int, room: int, longest: int,
@@ -414,19 +438,7 @@ def _joined(
             length += 1
         else:
             length += 1
-    if length == 0:
-        return fresh if mask == 1 else _node(nodes, state, number, mask, 0, own)
-    if length > longest:
-        length, dropped = longest >> 1, 1
-    if dropped == 0 or length > kept.shape[0] or length >= room:
-        return _node(nodes, state, number, mask, slot, own)
-    rest = integer(0)
-    for index in range(length - 1, -1, -1):
-        if rest == 0 and kept[index, 1] == 1:
-            rest = kept[index, 0] << 5 | kept[index, 2]
-        else:
-            rest = _node(nodes, state, kept[index, 0], kept[index, 1], rest, kept[index, 2])
-    return _node(nodes, state, number, mask, rest, own)
+    return _chained(nodes, state, kept, length, dropped, slot, fresh, number, mask, own, room, longest)
 
 
 @compiled

@@ -57,7 +57,7 @@ _ALL = 0xFFFF_FFFF
 _LANE = 31
 
 _row_for, _wholly, _plane_for = core._row_for, core._wholly, core._plane_for
-_rest, _node, _record = core._rest, core._node, core._record
+_rest, _node, _record, _chained = core._rest, core._node, core._record, core._chained
 
 
 @borrowing_inlined
@@ -276,19 +276,7 @@ def _joined(
             if length < kept.shape[0]:
                 kept[length, 0], kept[length, 1], kept[length, 2] = record, other_mask, at
             length += 1
-    if length == 0:
-        return fresh if mask == 1 else _node(nodes, state, number, mask, integer(0), base)
-    if length > longest:
-        length, dropped = longest >> 1, 1
-    if dropped == 0 or length > kept.shape[0] or length >= room:
-        return _node(nodes, state, number, mask, slot, base)
-    rest = integer(0)
-    for index in range(length - 1, -1, -1):
-        if rest == 0 and kept[index, 1] == 1:
-            rest = kept[index, 0] << 5 | kept[index, 2]
-        else:
-            rest = _node(nodes, state, kept[index, 0], kept[index, 1], rest, kept[index, 2])
-    return _node(nodes, state, number, mask, rest, base)
+    return _chained(nodes, state, kept, length, dropped, slot, fresh, number, mask, base, room, longest)
 
 
 @borrowing_inlined
