@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tileproof.conformance import cli
+from tileproof.conformance.launch_argument import parse_argument
 from tileproof.conformance.ptx_trace import elements
 from tileproof.kernels.compile import compile_source
 
@@ -77,6 +78,13 @@ def test_random_arguments_depend_on_the_seed_alone(cu: str, tmp_path: Path) -> N
         results.append(np.load(tmp_path / "y.npy"))
     assert np.array_equal(results[0], results[1])
     assert not np.array_equal(results[0], results[2])
+
+
+def test_random_integers_reach_both_ends_of_their_type() -> None:
+    for name in ("u8", "s8"):
+        values = parse_argument(f"{name}[5000]:random").contents
+        assert values is not None
+        assert {values.min(), values.max()} == {np.iinfo(values.dtype).min, np.iinfo(values.dtype).max}
 
 
 @pytest.mark.parametrize(

@@ -56,3 +56,34 @@ def test_a_turn_that_never_comes_is_a_deadlock_of_all_blocks(schedule: str, seed
 def test_blocks_that_wait_for_more_blocks_than_fit_a_wave_are_refused() -> None:
     with pytest.raises(NotModelled, match="not started"):
         launch(BACKWARD, 600, "friendly", 0)
+
+
+STUCK = """
+.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+    .reg .pred %p<2>;
+    .reg .b32 %r<3>;
+    .reg .b64 %d<3>;
+    ld.param.u64 %d0, [out];
+    mov.u32 %r0, %ctaid.x;
+    mov.u32 %r1, %tid.x;
+    setp.eq.u32 %p0, %r1, 0;
+    mul.wide.u32 %d1, %r0, 4;
+    add.s64 %d1, %d0, %d1;
+    @%p0 st.global.u32 [%d1], 1;
+    shr.u32 %r1, %r1, 5;
+    bar.sync %r1, 64;
+}
+"""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_blocks_start_although_all_that_run_wait_at_barriers_for_ever(seed: int) -> None:
+    device = Device(schedule="adversarial", seed=seed, engine="reference")
+    out = device.upload(np.zeros(8, np.uint32))
+    report = device.load_ptx(STUCK)["k"].launch(grid=(8, 1, 1), block=(64, 1, 1), args=(out,))
+    assert FindingKind.DEADLOCK in {finding.kind for finding in report.findings}
+    assert out.download().tolist() == [1] * 8
