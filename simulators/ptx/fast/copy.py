@@ -29,8 +29,8 @@ from tileproof.simulators.ptx.fast.layout import (
     USED_AT,
     WRITTEN,
 )
-from tileproof.simulators.ptx.fast.memory import find, place, touches_object
 from tileproof.simulators.ptx.fast.parts import part
+from tileproof.simulators.ptx.fast.places import find, place, touches_object
 from tileproof.simulators.ptx.fast.pointers import counts_at, longs_at, words_at
 
 #: The constants of a copy are those of a load of its source, then of its target: where shared memory starts in the

@@ -13,18 +13,13 @@ from tileproof.simulators.ptx.fast.layout import (
     ASKED,
     ASKED_ALLOCATION,
     ASKED_SPACE,
-    BASE,
-    BYTES,
     CHANGES,
-    DATA,
     GATE,
     GATE_TABLE,
-    GENERIC,
     GLOBAL,
     GLOBAL_READ,
     GLOBAL_WRITTEN,
     K0,
-    LIFE,
     LOCAL,
     ORDERED,
     PASSED,
@@ -37,126 +32,38 @@ from tileproof.simulators.ptx.fast.layout import (
     SLOT,
     SOURCE,
     SOURCES,
-    STARTS,
     WIDE,
-    WRITTEN,
 )
 from tileproof.simulators.ptx.fast.parts import inlined, part
+from tileproof.simulators.ptx.fast.places import ANY, NBYTES, ZERO, find, place, touches_object
 from tileproof.simulators.ptx.fast.pointers import bytes_at, call, halves_at, longs_at, offsets_at, words_at
-from tileproof.simulators.ptx.layout import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from tileproof.simulators.ptx.machine.asynchronous.barriers import Life
 
 # The constants of a memory step: the space; bytes of an element; what is added to the address; bytes of the access;
 # the bits of an address that count; whether all lanes have one address in one array;
 # what the order calls such accesses; the step.
-_SPACE, _SIZE, _OFFSET, _NBYTES, _CUT, _UNIFORM = K0, K0 + 1, K0 + 2, K0 + 3, K0 + 4, K0 + 5
+_SIZE, _OFFSET, _CUT, _UNIFORM = K0 + 1, K0 + 2, K0 + 4, K0 + 5
 _ACCESS, _STEP = K0 + 6, K0 + 7
 
-_ANY = 1 << 40  # elements of an array whose length nobody asks for
-_WINDOW = np.uint64(WINDOW_BYTES)
-_FIRST_WINDOW, _LAST_WINDOW = np.uint64(SHARED_WINDOW), np.uint64(PARAM_WINDOW)
-_WINDOW_STEP = np.uint64(LOCAL_WINDOW - SHARED_WINDOW)
-_ALL, _ZERO, _ONE, _TWO, _THREE = (
+_ALL, _ONE, _TWO, _THREE = (
     np.uint64(0xFFFF_FFFF_FFFF_FFFF),
-    np.uint64(0),
     np.uint64(1),
     np.uint64(2),
     np.uint64(3),
 )
-_WORD, _BYTE, _LIVE = np.uint32(0xFFFF_FFFF), np.uint8(0xFF), np.uint8(Life.LIVE)
+_WORD, _BYTE = np.uint32(0xFFFF_FFFF), np.uint8(0xFF)
 _GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)  # 2^64 divided by the golden ratio: multiplying by it spreads keys
-
-
-@part
-def _allocation(allocations: Any, address: Any) -> Any:
-    """The line of the last allocation that starts at or below an address; -1 if there is none."""
-    low, high = 0, len(allocations)
-    while low < high:
-        middle = (low + high) >> 1
-        if np.uint64(allocations[middle, BASE]) <= address:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1
-
-
-@part
-def _window(space: Any, address: Any) -> Any:
-    """Of a generic address: the space that it lies in and where that space's window starts."""
-    if space != GENERIC:
-        return space, _ZERO
-    if address < _FIRST_WINDOW or address >= _LAST_WINDOW + _WINDOW:
-        return GLOBAL, _ZERO
-    index = (address - _FIRST_WINDOW) // _WINDOW_STEP
-    start = _FIRST_WINDOW + index * _WINDOW_STEP
-    return (SHARED + np.int64(index), start) if address - start < _WINDOW else (-1, _ZERO)
-
-
-@part
-def place(row: Any, address: Any, spaces: Any, allocations: Any) -> Any:
-    """Where an access goes whose first address this is.
-
-    Returns:
-        space, -1 for nowhere; addresses of the bytes and of their definedness; first legal address; how far above it
-        the last one lies; address of the lanes' offsets to their owners' pieces, 0 if there is one owner; address of
-        the states of mbarriers there, 0 if there are none; of global memory the allocation.
-    """
-    nowhere = (-1, 0, 0, _ZERO, _ZERO, 0, 0, -1)
-    space, start = _window(row[_SPACE], address)
-    if space < 0:
-        return nowhere
-    starts, life, index = 0, 0, -1
-    if space == GLOBAL:
-        index = _allocation(allocations, address)
-        if index < 0:
-            return nowhere
-        line = allocations[index]
-    else:
-        line = spaces[space]
-        starts, life = line[STARTS], line[LIFE]
-    if line[BYTES] < row[_NBYTES]:
-        return nowhere
-    least = np.uint64(line[BASE]) + start
-    return space, line[DATA], line[WRITTEN], least, np.uint64(line[BYTES] - row[_NBYTES]), starts, life, index
-
-
-@part
-def find(base: Any, n: Any, starts: Any, offset: Any, cut: Any, low: Any, least: Any, limit: Any, found: Any) -> Any:
-    """Byte offsets of a run's accesses in the array of bytes; whether all are legal.
-
-    Args:
-        base: address of the run's row of addresses.
-        n: its length.
-        starts: address of the lanes' offsets, 0 for none.
-        offset, cut: what is added to an address, and its bits that count.
-        low: bits that an aligned address does not have.
-        least, limit: first legal address, and how far above it the last one lies.
-        found: address of the row to fill.
-    """
-    addresses, out = longs_at(base, n), longs_at(found, n)
-    wrong = _ZERO
-    for i in range(n):
-        relative = ((addresses[i] + offset) & cut) - least
-        outside = np.uint64(relative > limit)
-        wrong |= outside | ((relative + least) & low)
-        out[i] = relative if relative <= limit else _ZERO
-    if starts != 0:
-        own = longs_at(starts, n)
-        for i in range(n):
-            out[i] += own[i]
-    return wrong == _ZERO
 
 
 @inlined
 def _element(data: Any, size: Any, offset: Any) -> Any:
     """The element of `size` bytes at an aligned byte offset."""
     if size == 4:
-        return np.uint64(words_at(data, _ANY)[offset >> _TWO])
+        return np.uint64(words_at(data, ANY)[offset >> _TWO])
     if size == 8:
-        return longs_at(data, _ANY)[offset >> _THREE]
+        return longs_at(data, ANY)[offset >> _THREE]
     if size == 2:
-        return np.uint64(halves_at(data, _ANY)[offset >> _ONE])
-    return np.uint64(bytes_at(data, _ANY)[offset])
+        return np.uint64(halves_at(data, ANY)[offset >> _ONE])
+    return np.uint64(bytes_at(data, ANY)[offset])
 
 
 @part
@@ -164,19 +71,19 @@ def _gather(data: Any, size: Any, found: Any, n: Any, target: Any) -> None:
     """Elements of `size` bytes at aligned byte offsets to the row at `target`; returns the bits that all have."""
     offsets, out = longs_at(found, n), longs_at(target, n)
     if size == 4:
-        words = words_at(data, _ANY)
+        words = words_at(data, ANY)
         for i in range(n):
             out[i] = words[offsets[i] >> _TWO]
     elif size == 8:
-        longs = longs_at(data, _ANY)
+        longs = longs_at(data, ANY)
         for i in range(n):
             out[i] = longs[offsets[i] >> _THREE]
     elif size == 2:
-        halves = halves_at(data, _ANY)
+        halves = halves_at(data, ANY)
         for i in range(n):
             out[i] = halves[offsets[i] >> _ONE]
     else:
-        octets = bytes_at(data, _ANY)
+        octets = bytes_at(data, ANY)
         for i in range(n):
             out[i] = octets[offsets[i]]
 
@@ -186,19 +93,19 @@ def _scatter(data: Any, size: Any, found: Any, n: Any, source: Any, fill: Any) -
     """Elements of the row at `source`, with the bits of `fill` set, to aligned byte offsets."""
     offsets, values = longs_at(found, n), longs_at(source, n)
     if size == 4:
-        words = words_at(data, _ANY)
+        words = words_at(data, ANY)
         for i in range(n):
             words[offsets[i] >> _TWO] = np.uint32(values[i] | fill)
     elif size == 8:
-        longs = longs_at(data, _ANY)
+        longs = longs_at(data, ANY)
         for i in range(n):
             longs[offsets[i] >> _THREE] = values[i] | fill
     elif size == 2:
-        halves = halves_at(data, _ANY)
+        halves = halves_at(data, ANY)
         for i in range(n):
             halves[offsets[i] >> _ONE] = np.uint16(values[i] | fill)
     else:
-        octets = bytes_at(data, _ANY)
+        octets = bytes_at(data, ANY)
         for i in range(n):
             octets[offsets[i]] = np.uint8(values[i] | fill)
 
@@ -212,35 +119,24 @@ def _all_written(written: Any, nbytes: Any, found: Any, n: Any) -> Any:
     """
     offsets = longs_at(found, n)
     if nbytes == 4:
-        words = words_at(written, _ANY)
+        words = words_at(written, ANY)
         for i in range(n):
             if words[offsets[i] >> _TWO] != _WORD:
                 return False
         return True
     if nbytes >= 8:
-        longs = longs_at(written, _ANY)
+        longs = longs_at(written, ANY)
         for index in range(nbytes >> 3):
             for i in range(n):
                 if longs[(offsets[i] >> _THREE) + np.uint64(index)] != _ALL:
                     return False
         return True
-    octets = bytes_at(written, _ANY)
+    octets = bytes_at(written, ANY)
     for index in range(nbytes):
         for i in range(n):
             if octets[offsets[i] + np.uint64(index)] != _BYTE:
                 return False
     return True
-
-
-@part
-def touches_object(life: Any, nbytes: Any, found: Any, n: Any) -> Any:
-    """Whether a live mbarrier stands in the bytes."""
-    offsets, states = longs_at(found, n), bytes_at(life, _ANY)
-    for index in range((nbytes + 7) >> 3):
-        for i in range(n):
-            if states[(offsets[i] >> _THREE) + np.uint64(index)] == _LIVE:
-                return True
-    return False
 
 
 @part
@@ -260,16 +156,16 @@ def _load_run(
 ) -> Any:
     """Load by neighbouring lanes; whether all was legal and written. `where` is what `place` gave."""
     _, data, written, least, limit, starts, life, _ = where
-    low, size = np.uint64(row[_NBYTES] - 1), row[_SIZE]
+    low, size = np.uint64(row[NBYTES] - 1), row[_SIZE]
     base = registers + operands[row[SOURCE], SLOT] * lanes * 8
     for start in range(first, last, _CHUNK):
         n = min(_CHUNK, last - start)
         own = starts + start * 8 if starts != 0 else 0
         if not find(base + start * 8, n, own, np.uint64(row[_OFFSET]), np.uint64(row[_CUT]), low, least, limit, found):
             return False
-        if life != 0 and touches_object(life, row[_NBYTES], found, n):
+        if life != 0 and touches_object(life, row[NBYTES], found, n):
             return False
-        if written != 0 and not _all_written(written, row[_NBYTES], found, n):
+        if written != 0 and not _all_written(written, row[NBYTES], found, n):
             return False
         for index in range(row[RESULTS]):
             result = row[RESULT] + index
@@ -287,7 +183,7 @@ def _spread(row: Any, operands: Any, registers: Any, lanes: Any, runs: Any, wher
     """Load by all lanes from one place: a parameter or constant."""
     _, data, written, least, limit, _, _, _ = where
     offset, size = address - least, row[_SIZE]
-    if offset > limit or address & np.uint64(row[_NBYTES] - 1):
+    if offset > limit or address & np.uint64(row[NBYTES] - 1):
         return False
     for index in range(row[RESULTS] if written != 0 else 0):
         if ~_element(written + index * size, size, offset) << np.uint64(64 - 8 * size):
@@ -348,7 +244,7 @@ def load(
         for r in range(len(runs)):
             if not _load_run(row, operands, registers, lanes, runs[r, 0], runs[r, 1], where, found):
                 return 1
-    _count_read(counters, where[0], active * row[_NBYTES])
+    _count_read(counters, where[0], active * row[NBYTES])
     return 0
 
 
@@ -364,14 +260,14 @@ def _count_read(counters: Any, space: Any, nbytes: Any) -> None:
 def _find_all(row: Any, base: Any, runs: Any, where: Any, found: Any) -> Any:
     """Offsets of all runs, one after the other; how many, 0 if one is not legal."""
     _, _, _, least, limit, starts, life, _ = where
-    low, place_ = np.uint64(row[_NBYTES] - 1), 0
+    low, place_ = np.uint64(row[NBYTES] - 1), 0
     for r in range(len(runs)):
         first, n = runs[r, 0], runs[r, 1] - runs[r, 0]
         own = starts + first * 8 if starts != 0 else 0
         target = found + place_ * 8
         if not find(base + first * 8, n, own, np.uint64(row[_OFFSET]), np.uint64(row[_CUT]), low, least, limit, target):
             return 0
-        if life != 0 and touches_object(life, row[_NBYTES], target, n):
+        if life != 0 and touches_object(life, row[NBYTES], target, n):
             return 0
         place_ += n
     return place_
@@ -404,7 +300,7 @@ def _asks(row: Any, where: Any, lanes: Any, runs: Any, found: Any, count: Any, f
     """Whether the order of an access is to be checked before it is made; then the frame says where it goes."""
     if frame[ORDERED] == 0 or frame[PASSED] != 0 or where[0] > SHARED:
         return False
-    access = (row[_NBYTES], row[_ACCESS], row[_STEP], 0)
+    access = (row[NBYTES], row[_ACCESS], row[_STEP], 0)
     gate, who = frame[GATE], found + lanes * 8
     if gate != 0 and passes(gate, frame[GATE_TABLE], where, runs, found, who, count, access):
         return False
@@ -426,7 +322,7 @@ def _load_checked(
 ) -> Any:
     """Load with all checks first: where the order is checked too, or a result stands in the address register."""
     count = _find_all(row, registers + operands[row[SOURCE], SLOT] * lanes * 8, runs, where, found)
-    if count == 0 or (where[2] != 0 and not _all_written(where[2], row[_NBYTES], found, count)):
+    if count == 0 or (where[2] != 0 and not _all_written(where[2], row[NBYTES], found, count)):
         return 1
     if _asks(row, where, lanes, runs, found, count, frame):
         return 2
@@ -441,7 +337,7 @@ def _load_checked(
             if operands[result, SIGN]:
                 _extend(target, n, np.uint64(operands[result, SIGN]), np.uint64(operands[result, WIDE]))
             place_ += n
-    _count_read(counters, where[0], count * row[_NBYTES])
+    _count_read(counters, where[0], count * row[NBYTES])
     return 0
 
 
@@ -456,10 +352,10 @@ def _distinct(found: Any, n: Any, keys: Any, stamps: Any) -> Any:
             table, which the last stamp counts.
     """
     offsets = longs_at(found, n)
-    falling = _ZERO
+    falling = ZERO
     for i in range(1, n):
         falling |= np.uint64(offsets[i] <= offsets[i - 1])
-    if falling == _ZERO:
+    if falling == ZERO:
         return True
     places = np.uint64(len(keys) - 1)
     stamps[-1] += 1
@@ -513,13 +409,13 @@ def store(
         for r in range(len(runs)):
             first, n = runs[r, 0], runs[r, 1] - runs[r, 0]
             source = registers + (slot * lanes + first) * 8
-            _scatter(data + index * size, size, found + place_ * 8, n, source, _ZERO)
+            _scatter(data + index * size, size, found + place_ * 8, n, source, ZERO)
             if written != 0:
                 _scatter(written + index * size, size, found + place_ * 8, n, source, _ALL)
             place_ += n
     if space == GLOBAL:
-        counters[GLOBAL_WRITTEN] += active * row[_NBYTES]
+        counters[GLOBAL_WRITTEN] += active * row[NBYTES]
     elif space == SHARED:
-        counters[SHARED_WRITTEN] += active * row[_NBYTES]
+        counters[SHARED_WRITTEN] += active * row[NBYTES]
     counters[CHANGES] += 1
     return 0

@@ -37,6 +37,7 @@ _OWN = (
     "loop",
     "memory",
     "parts",
+    "places",
     "pointers",
     "rows",
     "warp",
