@@ -317,8 +317,9 @@ def row(index: int, pair: Pair, known: Mapping[tuple[str, str, int], Word | int]
 
     def count(side: str) -> dict[str, Any]:
         value = known.get(("values", side, index))
-        told = isinstance(value, Word)
-        return {f"{side}_values": None if told else value, **({f"{side}_ended": value.said} if told else {})}
+        if isinstance(value, Word):
+            return {f"{side}_values": None, f"{side}_ended": value.said}
+        return {f"{side}_values": value}
 
     def of(side: str) -> dict[str, Any]:
         found = {tool: known.get((tool, side, index)) for tool in TOOLS}

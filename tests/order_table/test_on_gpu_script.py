@@ -63,7 +63,7 @@ def script() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    module.SILENCE_S = 1.0
+    vars(module)["SILENCE_S"] = 1.0
     return module
 
 
