@@ -5,6 +5,7 @@ All kernels are `k(unsigned* out, const unsigned* in, unsigned* work)`: `in` hol
 of `in`.
 """
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,12 @@ class Pair:
     def right(self) -> str:
         """CUDA source of the right kernel."""
         return _source(self, self.body)
+
+    @property
+    def digest(self) -> str:
+        """Of all that decides what the two kernels do: evidence of another digest is of other kernels."""
+        parts = (self.body, *self.edit, self.blocks, self.threads, self.cluster)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     @property
     def wrong(self) -> str:
