@@ -66,6 +66,14 @@ __device__ __forceinline__ void bulk_wait_read() { asm volatile("cp.async.bulk.w
 __device__ __forceinline__ void bulk_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 __device__ __forceinline__ void proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ void proxy_fence_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+// tensor maps
+struct alignas(128) Map { u64 words[16]; };
+__device__ __forceinline__ void map_acquire(const void* map) {
+    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory"); }
+__device__ __forceinline__ void map_release() { asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory"); }
+__device__ __forceinline__ void tensor_load(void* to, const void* map, u32 column, u32 row, u64* bar) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                 ::"r"(at(to)), "l"(map), "r"(column), "r"(row), "r"(at(bar)) : "memory"); }
 // flags and atomics
 #define LOAD_FORM(name, form)                                                                                  \
     __device__ __forceinline__ u32 name(const u32* p) {                                                        \

@@ -180,4 +180,25 @@ PAIRS = (
         kinds=("barrier", "race"),
         visible=False,
     ),
+    Pair(
+        "tensor map in global memory",
+        "a fence of the tensor map's proxy before a copy reads a map that the kernel wrote",
+        """    __shared__ alignas(128) u32 s[128];
+    __shared__ u64 full;
+    u64* copy = reinterpret_cast<u64*>(work + 1024);
+    if (t < 16) copy[t] = reinterpret_cast<const u64*>(&map)[t];
+    if (t == 0) init(&full, 1);
+    __syncthreads();
+    if (t == 0) {
+        map_release();
+        map_acquire(copy);
+        arrive_expect(&full, 512);
+        tensor_load(s, copy, 0, 3, &full);
+    }
+    wait(&full, 0);
+    out[g] = load_shared(&s[127 - t]);""",
+        ("        map_acquire(copy);\n", ""),
+        lambda words: words[384:512][::-1].copy(),
+        tensor=True,
+    ),
 )
