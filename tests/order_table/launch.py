@@ -11,6 +11,7 @@ from table import PAIRS
 
 from tileproof.kernels.compile import compile_source
 from tileproof.simulators.ptx import Device
+from tileproof.simulators.ptx.buffer import Buffer
 from tileproof.simulators.ptx.findings import Report
 
 SIDES = ("right", "wrong")
@@ -47,12 +48,16 @@ def launch(pair: Pair, side: str, schedule: str, seed: int) -> Shown:
     expected = pair.expected(input_words())
     out = device.allocate((expected.size,), np.uint32)
     words, work = device.upload(input_words()), device.upload(np.zeros(WORDS, np.uint32))
-    rows = device.tensor_map(words, dtype="uint32", shape=(128, 32), strides_bytes=(512,), box=(128, 1))
     kernel = device.load_ptx(texts()[name(pair, side)])[name(pair, side)]
     report = kernel.launch(
         grid=(pair.blocks, 1, 1),
         block=(pair.threads, 1, 1),
         cluster=(pair.cluster, 1, 1),
-        args=(out, words, work, *((rows,) if pair.tensor else ())),
+        args=(out, words, work, *((_rows(device, words),) if pair.tensor else ())),
     )
     return Shown(report, out.download())
+
+
+def _rows(device: Device, words: Buffer) -> np.void:
+    """A tensor map of 32 rows of 128 words, boxes of one row."""
+    return device.tensor_map(words, dtype="uint32", shape=(128, 32), strides_bytes=(512,), box=(128, 1))
