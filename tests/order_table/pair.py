@@ -2,7 +2,7 @@
 
 All kernels are `k(unsigned* out, const unsigned* in, unsigned* work)`: `in` holds 4096 words that all differ,
 `work` 4096 zeros, and `out` has a word for each thread of the launch. What a right kernel leaves in `out` is a function
-of `in`.
+of `in`. A kernel with a tensor has a fourth argument, a tensor map of `in` as 32 rows of 128 words, boxes of one row.
 """
 
 import hashlib
@@ -38,6 +38,7 @@ class Pair:
         cluster: blocks of a cluster.
         kinds: findings that the wrong kernel may have; at least one of them must come.
         visible: whether a wrong value can come out at all.
+        tensor: the kernel has a tensor map.
         may_hang: the wrong kernel may wait for ever, so a GPU does not get it.
     """
 
@@ -51,32 +52,30 @@ class Pair:
     cluster: int = 1
     kinds: tuple[str, ...] = ("race",)
     visible: bool = True
+    tensor: bool = False
     may_hang: bool = False
 
-    @property
-    def right(self) -> str:
-        """CUDA source of the right kernel."""
-        return _source(self, self.body)
+    def kernel(self, side: str, name: str = "k") -> str:
+        """CUDA text of one kernel; it needs PRELUDE before it.
+
+        Args:
+            side: "right" or "wrong".
+            name: of the kernel.
+        """
+        old, new = self.edit
+        if self.body.count(old) != 1:
+            raise ValueError(f"{self.name}: the text to edit stands {self.body.count(old)} times in the kernel")
+        body = self.body if side == "right" else self.body.replace(old, new)
+        cluster = f"__cluster_dims__({self.cluster}) " if self.cluster > 1 else ""
+        tensor = ", const __grid_constant__ Map map" if self.tensor else ""
+        return (
+            f'extern "C" __global__ void {cluster}__launch_bounds__({self.threads}) '
+            f"{name}(unsigned* out, const unsigned* in, unsigned* work{tensor}) {{\n"
+            f"    const unsigned t = threadIdx.x, b = blockIdx.x, g = b * {self.threads} + t;\n{body}\n}}\n"
+        )
 
     @property
     def digest(self) -> str:
         """Of all that decides what the two kernels do: evidence of another digest is of other kernels."""
         parts = (self.body, *self.edit, self.blocks, self.threads, self.cluster)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-
-    @property
-    def wrong(self) -> str:
-        """CUDA source of the wrong kernel."""
-        old, new = self.edit
-        if self.body.count(old) != 1:
-            raise ValueError(f"{self.name}: the text to edit stands {self.body.count(old)} times in the kernel")
-        return _source(self, self.body.replace(old, new))
-
-
-def _source(pair: Pair, body: str) -> str:
-    cluster = f"__cluster_dims__({pair.cluster}) " if pair.cluster > 1 else ""
-    return (
-        f'{PRELUDE}\nextern "C" __global__ void {cluster}__launch_bounds__({pair.threads}) '
-        f"k(unsigned* out, const unsigned* in, unsigned* work) {{\n"
-        f"    const unsigned t = threadIdx.x, b = blockIdx.x, g = b * {pair.threads} + t;\n{body}\n}}\n"
-    )
