@@ -2,7 +2,8 @@
 
 `pass_warps` does what `find_conflicts` and `record_accesses` do together, for lanes of a warp that know the same. It
 takes lanes of one instruction that touch one place together: `patterns` remembers, for each step, which lanes of its
-last warp did, and usually those of the next one do too. Whatever is not plain it leaves to the other two.
+last warp did, and usually those of the next one do too. Whatever is not plain it leaves to the other two. Accesses that
+an engine performs go the same way; those of one component (a warpgroup's `wgmma`) come in bundles of 32.
 
     patterns  int64 [steps, 132]: how many lanes; which; how many runs; bytes of each, and by whom; each lane's offset
               from the first one's; then of runs, which are of neighbouring places that neighbouring lanes touch in the
@@ -21,6 +22,7 @@ import numpy as np
 from tileproof.oracle.numbers.compiled import borrowing, borrowing_inlined
 from tileproof.simulators.ptx.machine.order import compiled_order as core
 from tileproof.simulators.ptx.machine.order.compiled_order import (
+    ASYNC_PROXY,
     AT,
     COMPONENT,
     ENGINE_MASK,
@@ -55,6 +57,7 @@ _NOBODY = 0x0FFF_FFFF
 _NUMBER = (1 << 26) - 1
 _ALL = 0xFFFF_FFFF
 _LANE = 31
+_WARPGROUP, _WARPGROUP_ENGINE = 128, 4  # its lanes; how flags name its engine
 
 _row_for, _wholly, _plane_for = core._row_for, core._wholly, core._plane_for
 _rest, _node, _record, _chained = core._rest, core._node, core._record, core._chained
@@ -129,6 +132,15 @@ def _one_mind(views: Array, begin: int, end: int) -> bool:
 
 
 @borrowing_inlined
+def _even(components: Array, at: Array, begin: int, end: int) -> bool:
+    """Whether neighbouring accesses are performed by one warp's engines, or one component, at one tick."""
+    other = integer(0)
+    for position in range(begin, end):
+        other |= (components[position] ^ components[begin]) | (at[position] ^ at[begin])
+    return bool(other == 0)
+
+
+@borrowing_inlined
 def _agree(views: Array, minds: Array, begin: int, end: int) -> bool:
     """Whether lanes of one warp know the same, but for what is their own."""
     warp = begin >> 5
@@ -199,7 +211,10 @@ def _covers(
         other = integer(records[record, FLAGS])
         if (flags | other) & NON_COHERENT and (flags | other) & WRITES:
             return False
-        row = _row_for(spans, maps, views, _plane_for(planes, other), lane, unit, records[record, UNIT])
+        plane = _plane_for(planes, other)
+        if plane < 0:
+            return False  # nobody knows anything there
+        row = _row_for(spans, maps, views, plane, lane, unit, records[record, UNIT])
         if not _wholly(rows, records, row, record):
             return False
     return True
@@ -211,7 +226,7 @@ def _own(views: Array, planes: Array, records: Array, record: int, lane: int, wa
     other = integer(records[record, FLAGS])
     if records[record, WARP_OF] != warp or other & (SINGLE | NON_COHERENT) or (other >> ENGINE_SHIFT) & ENGINE_MASK:
         return False
-    if flags & NON_COHERENT:
+    if flags & (NON_COHERENT | ASYNC_PROXY):
         return False
     return bool(views[_plane_for(planes, other), lane, TICK] > records[record, AT])
 
@@ -265,7 +280,7 @@ def _joined(
         if _alike(records, record, number) and _within(mask, base, other_mask, at):
             return slot
         other = integer(records[record, FLAGS])
-        stands = not other & ~flags & NON_COHERENT
+        stands = not other & ~flags & NON_COHERENT and not (flags >> ENGINE_SHIFT) & ENGINE_MASK
         own = records[record, WARP_OF] == warp and not (other >> ENGINE_SHIFT) & ENGINE_MASK
         if stands and not (own and _within(other_mask, at, mask, base)):
             row = _row_for(spans, maps, views, 0, lane, unit, records[record, UNIT])
@@ -321,9 +336,9 @@ def _made(stamp: int) -> Any:
         rows: Array, views: Array, minds: Array, spans: Array, maps: Array, shape: Array, planes: Array,
         records: Array, nodes: Array, state: Array, last: Array, patterns: Array, kept: Array, writes: Array,
         reads: Array, shift: int, lanes: Array, offsets: Array, nbytes: int, flags: int, pc: int, by_warp: bool,
-        ticks: Array, longest: int,
+        ticks: Array, longest: int, components: Array, moments: Array,
     ) -> bool:  # fmt: skip
-        """Check and remember weak accesses of threads; False where that is not simple: ask the other two.
+        """Check and remember weak accesses; False where that is not simple: ask the other two.
 
         What some of the lanes read may be remembered then. Arguments as theirs, and
 
@@ -331,7 +346,7 @@ def _made(stamp: int) -> Any:
             minds: uint8 [warps], whether all lanes of a warp know the same.
             patterns: int64 [steps, 132], see above.
             kept: int64 [128, 3], scratch.
-            by_warp: each access is one of all lanes of the warp, and all must know.
+            by_warp: each access is one of all lanes of the warp, and all must know; or it is of a single component.
         """
         if stamp == 0:
             return False
@@ -341,6 +356,7 @@ def _made(stamp: int) -> Any:
         first_warp = shape[UNIT_BASE] * shape[WARPS_PER_UNIT]
         stores, old = flags & WRITES != 0, state[FIRST_RECORD] << 5
         pattern = patterns[pc]
+        single, warpgroup = flags & SINGLE != 0, (flags >> ENGINE_SHIFT) & ENGINE_MASK == _WARPGROUP_ENGINE
         unit, unit_begin, unit_end = integer(0), integer(0), integer(0)
         for remember in range(2 if stores else 1):
             begin = integer(0)
@@ -348,7 +364,10 @@ def _made(stamp: int) -> Any:
             while begin < total:
                 lane = lanes[begin]
                 end = begin + 1
-                if lane & _LANE == 0 and begin + 32 <= total and lanes[begin + 31] == lane + 31:
+                if single:
+                    while end < total and end - begin < 32 and lanes[end] == lane:
+                        end += 1
+                elif lane & _LANE == 0 and begin + 32 <= total and lanes[begin + 31] == lane + 31:
                     end = begin + 32
                 else:
                     while end < total and lanes[end] >> 5 == lane >> 5:
@@ -365,8 +384,12 @@ def _made(stamp: int) -> Any:
                     _learn(pattern, present, lanes, offsets, begin, end, nbytes, by_warp)
                 warp, runs, start = first_warp + (lane >> 5), pattern[RUNS], offsets[begin]
                 if not remember:
+                    if components.size and not _even(components, moments, begin, end):
+                        return False
                     low, high = (lane & ~_LANE, (lane & ~_LANE) + 32) if by_warp else (lane, lanes[end - 1] + 1)
                     if not _agree(views, minds, low, high):
+                        return False
+                    if warpgroup and not _one_mind(views, lane, lane + _WARPGROUP):
                         return False
                     row, foreign = integer(views[0, lane, ROW]), integer(views[0, lane, FOREIGN])
                     if row != known_row or foreign != known_foreign or views.shape[0] > 1:
@@ -391,14 +414,18 @@ def _made(stamp: int) -> Any:
                     begin = end
                     continue
                 component, tick = (lane - unit_begin) & ~_LANE, integer(ticks[lane >> 5])
+                if components.size:
+                    component, tick = components[begin], moments[begin]
                 number = _record(records, state, last, lane >> 5, pc, unit, component, tick, flags, warp)
                 seen, turned, seen_mask, result = integer(-1), integer(0), integer(0), integer(0)
-                if stores and by_warp:
+                if stores and single:
+                    result = number << 5
+                elif stores and by_warp:
                     result = _node(nodes, state, number, integer(_ALL), integer(0), integer(0))
                 for run in range(runs):
                     first = (start + pattern[PLACES + run]) >> shift
                     count, members = pattern[LENGTHS + run], pattern[MEMBERS + run]
-                    base, mask = members & _LANE, members >> 5
+                    base, mask = members & _LANE, integer(1) if single else members >> 5
                     if stores:
                         _clear(reads, first, count * each)
                         if by_warp:
