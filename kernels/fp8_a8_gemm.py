@@ -6,7 +6,6 @@ the same bits: `fp8_a8_gemm_tma`, `fp8_a8_gemm_cp_async` and, for every other le
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 
 import ml_dtypes
 import numpy as np
@@ -28,6 +27,7 @@ from tileproof.kernels.fp8_a8_selector import (
 )
 from tileproof.kernels.fp8_a8_tma_launch import tensor_maps
 from tileproof.kernels.launcher import Dimension, Kernel, Launch, Layout, Role, TensorRule, check_tensors, is_aligned
+from tileproof.kernels.source import kernel_text
 from tileproof.kernels.tensor import Tensor
 from tileproof.oracle.refusal import Refusal
 
@@ -172,7 +172,7 @@ def kernel_name(route: Route) -> str:
 
 def kernel_source(route: Route) -> str:
     """The shipped text of a route's kernel."""
-    return resources.files("tileproof.kernels").joinpath(f"{kernel_name(route)}.cu").read_text()
+    return kernel_text(kernel_name(route))
 
 
 def output_rules(call_site: CallSite, outputs: Sequence[Tensor]) -> tuple[TensorRule, ...]:
