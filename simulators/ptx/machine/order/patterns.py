@@ -24,6 +24,7 @@ from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
 from tileproof.simulators.ptx.program import Scope
 
 # Distances of who published from who reads: in the block, in the cluster, on the GPU.
+_Reading = tuple[int, tuple[int, int], int, Scope, bool]  # lane, place, bytes, scope, whether it acquires
 _DISTANCES = 3
 
 
@@ -71,6 +72,7 @@ class Place:
         any_scope: a map of all heads, however the scopes were.
         sequential: of all writes of GPU scope, a map of what fence.sc stood before them (plane FENCED).
         own: for each lane of the launch its last release at this place.
+        version: grows with every change.
     """
 
     writer: Party | None = None
@@ -80,9 +82,11 @@ class Place:
     any_scope: int = 0
     sequential: int = 0
     own: dict[int, Head] = field(default_factory=dict)
+    version: int = 0
 
     def restart(self) -> None:
         """The sequence has ended."""
+        self.version += 1
         self.writer, self.near, self.units, self.any_scope, self.sequential = None, [], {}, 0, 0
         self.outside = np.zeros(len(Plane), np.int64)
 
@@ -138,6 +142,10 @@ class Patterns:
         self._awaited: list[Views] = []
         # What a lane's relaxed reads of a place and size saw, and how far away, for an acquire of it that follows.
         self._seen: dict[tuple[int, int, int, int], list[tuple[Scope, Snapshot]]] = {}
+        # What of a place a lane has taken already, and how often fences had emptied what lanes await: who polls learns
+        # once.
+        self._taken: dict[_Reading, tuple[int, int]] = {}
+        self._emptied = 0
         self._wide = knowledge.number[Plane.ANY_SCOPE] or None
         self._exact = [plane for plane in range(len(knowledge.planes)) if plane != self._wide]
         self._sequential, self._seen_plane = knowledge.number[Plane.FENCED], knowledge.number[Plane.SEEN]
@@ -208,6 +216,7 @@ class Patterns:
             self._awaited = [self._knowledge.nothing() for _ in range(_DISTANCES)]
 
     def _learn_awaited(self, lanes: Lanes, scope: Scope) -> None:
+        self._emptied += 1
         for distance, awaited in enumerate(self._awaited):
             for plane in range(len(self._knowledge.planes)):
                 if distance <= scope or plane == self._wide:
@@ -321,6 +330,7 @@ class Patterns:
         strong with the last one of the acquire pattern (PTX ISA, "Synchronizes").
         """
         place.writer = party
+        place.version += 1
         own = place.own.get(self._lane_number(lane))
         if own is not None and own.party.nbytes == party.nbytes:
             self._put(place, own.party, own.snapshot)
@@ -387,11 +397,14 @@ class Patterns:
     def _read(self, places: Places, where: tuple[int, int], lane: int, party: Party, acquire: bool) -> None:
         """What a strong read of a place learns, or keeps for a fence."""
         place = places.find(*where)
-        if place is not None:
+        reading = (lane, where, party.nbytes, party.scope, acquire)
+        if place is not None and self._taken.get(reading) != (place.version, self._emptied):
             self._make_room()
             self._take(place, where, lane, party, acquire)
-        if acquire:
+            self._taken[reading] = (place.version, self._emptied)
+        if acquire and self._seen:
             for distance, snapshot in self._seen.pop((lane, *where, party.nbytes), []):
+                self._emptied += 1
                 if distance <= party.scope:
                     self._knowledge.learn(self._knowledge.views, np.array([lane]), snapshot, self._exact)
 
