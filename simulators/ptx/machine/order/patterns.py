@@ -142,10 +142,9 @@ class Patterns:
         self._awaited: list[Views] = []
         # What a lane's relaxed reads of a place and size saw, and how far away, for an acquire of it that follows.
         self._seen: dict[tuple[int, int, int, int], list[tuple[Scope, Snapshot]]] = {}
-        # What of a place a lane has taken already, and how often fences had emptied what lanes await: who polls learns
-        # once.
+        # What of a place a reading has taken already: its version, and how often what was seen had been used up.
         self._taken: dict[_Reading, tuple[int, int]] = {}
-        self._emptied = 0
+        self._used_up = 0
         self._wide = knowledge.number[Plane.ANY_SCOPE] or None
         self._exact = [plane for plane in range(len(knowledge.planes)) if plane != self._wide]
         self._sequential, self._seen_plane = knowledge.number[Plane.FENCED], knowledge.number[Plane.SEEN]
@@ -216,7 +215,6 @@ class Patterns:
             self._awaited = [self._knowledge.nothing() for _ in range(_DISTANCES)]
 
     def _learn_awaited(self, lanes: Lanes, scope: Scope) -> None:
-        self._emptied += 1
         for distance, awaited in enumerate(self._awaited):
             for plane in range(len(self._knowledge.planes)):
                 if distance <= scope or plane == self._wide:
@@ -398,13 +396,13 @@ class Patterns:
         """What a strong read of a place learns, or keeps for a fence."""
         place = places.find(*where)
         reading = (lane, where, party.nbytes, party.scope, acquire)
-        if place is not None and self._taken.get(reading) != (place.version, self._emptied):
+        if place is not None and self._taken.get(reading) != (place.version, self._used_up):
             self._make_room()
             self._take(place, where, lane, party, acquire)
-            self._taken[reading] = (place.version, self._emptied)
+            self._taken[reading] = (place.version, self._used_up)
         if acquire and self._seen:
             for distance, snapshot in self._seen.pop((lane, *where, party.nbytes), []):
-                self._emptied += 1
+                self._used_up += 1
                 if distance <= party.scope:
                     self._knowledge.learn(self._knowledge.views, np.array([lane]), snapshot, self._exact)
 
