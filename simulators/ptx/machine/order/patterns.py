@@ -194,15 +194,10 @@ class Patterns:
         for which in np.unique(source[lanes, core.FOREIGN]):
             self._knowledge.learn_map(views, plane, lanes[source[lanes, core.FOREIGN] == which], int(which))
 
-    def keep_own(self, lanes: Lanes) -> None:
-        """`fence.mbarrier_init`: of what a lane knows, its own accesses, for relaxed arrivals of cluster scope.
-
-        Narrower by the letter: it publishes inits only.
-        """
+    def kept(self, scope: Scope) -> Views:
+        """What relaxed writes and arrivals of a scope publish."""
         self._make_room()
-        for plane in self._knowledge.own_planes:
-            self.fenced[Scope.CLUSTER][plane, lanes, core.TICK] = self._knowledge.ticks[lanes >> WARP_SHIFT] + 1
-        self._knowledge.tick(lanes)
+        return self.fenced[scope]
 
     def awaited(self) -> Views:
         """Where relaxed waits on barriers of the block keep what they saw for a fence."""
