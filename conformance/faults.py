@@ -14,8 +14,9 @@ def fault(name: str) -> Fault:
     """The fault of that name. Raises: Refusal for an unknown name, with near matches."""
     known = faults()
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3) or list(known)
-        raise Refusal(f"unknown fault {name!r}", hint="did you mean " + ", ".join(near))
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = "did you mean " + ", ".join(near) if near else "`tileproof list --faults` shows what there is"
+        raise Refusal(f"unknown fault {name!r}", hint=hint)
     return known[name]
 
 

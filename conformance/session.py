@@ -130,7 +130,7 @@ class Session:
             try:
                 self._runners[place.target].open(place)
             except Refusal as refusal:
-                yield self._give_up(place.target, refusal.message)
+                yield self._give_up(place.target, _describe(refusal))
         for case in plan.cases:
             yield from self._run_case(case)
             if plan.first_failure and self._tally.found:

@@ -37,7 +37,7 @@ class FakeRunner:
 
     def open(self, coordinates: Coordinates) -> None:
         if self.missing:
-            raise Refusal(self.missing)
+            raise Refusal(self.missing, hint="get one")
 
     def run(self, job: Job) -> CaseResult:
         self.jobs.append(job)
