@@ -45,7 +45,6 @@ from tileproof.oracle.epilogue import NINFER_LINEAR, NINFER_LINEAR_ADD, Contract
 from tileproof.oracle.epilogues.epilogue_array import Operands, apply_epilogue
 from tileproof.oracle.epilogues.silu import CUDA_EX2_SILU
 from tileproof.oracle.epilogues.swiglu import swiglu_of_rows
-from tileproof.oracle.gemm import gemm
 from tileproof.oracle.products.accumulation_order import AccumulationOrder, RaggedK
 from tileproof.oracle.quantize import quantize_rows
 
@@ -129,6 +128,8 @@ class Operator:
 
     def product(self, values: Arrays, codes: NDArray[Any], scales: NDArray[Any], arch: str) -> NDArray[Any]:
         """bf16 [T, N], before it is combined or dealt out."""
+        from tileproof.oracle.gemm import gemm  # here: it loads a compiler, and listing cases needs none
+
         rule = NINFER_LINEAR_ADD.contracted(Contraction.SCALE) if self.site.adds else NINFER_LINEAR
         return apply_epilogue(
             rule,
