@@ -3,6 +3,7 @@
 import order_deletions_async
 import order_deletions_barriers
 import order_deletions_checks
+import order_deletions_doors
 import order_deletions_memory
 import order_deletions_wgmma
 import order_pairs_wgmma
@@ -20,6 +21,7 @@ DELETIONS = (
     *order_deletions_async.DELETIONS,
     *order_deletions_memory.DELETIONS,
     *order_deletions_wgmma.DELETIONS,
+    *order_deletions_doors.DELETIONS,
 )
 KERNELS: dict[str, Pair] = PAIRS | order_pairs_wgmma.REGISTERS
 
