@@ -240,7 +240,8 @@ PAIRS: dict[str, Pair] = {
         "with no barrier between",
     ),
     "arrivals for copies add up": Pair(
-        OBJECT.replace("COUNT", "2") + f"{THREAD_32} @%p2 bra S; @!%p0 bra W; cp.async.ca.shared.global [%r5], [%d3], 4;"
+        OBJECT.replace("COUNT", "2") + f"{THREAD_32} @%p2 bra S; @!%p0 bra W;"
+        "cp.async.ca.shared.global [%r5], [%d3], 4;"
         "|cp.async.mbarrier.arrive.noinc.shared::cta.b64|mbarrier.arrive.shared::cta.b64 _,| [bar]; bra W;"
         "S: cp.async.mbarrier.arrive.noinc.shared::cta.b64 [bar];" + WAIT + "ld.shared.u32 %r9, [tile];"
         "cp.async.wait_all; ret;",
