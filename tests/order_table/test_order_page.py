@@ -55,6 +55,8 @@ def test_a_cell_has_both_kernels_or_one_word_for_them() -> None:
         ({"wrong_values": 0}, "0"),
         ({"wrong_values": None, "wrong_ended": "it did not end"}, "does not end"),
         ({"wrong_values": None}, "not run"),
+        ({"wrong_values": 2, "wrong_values_in_turn": 1668}, "2; in turn 1,668"),
+        ({"wrong_values": None, "wrong_ended": "it did not end", "wrong_values_in_turn": 0}, "does not end; in turn 0"),
         ({}, "not run"),
     ],
 )
