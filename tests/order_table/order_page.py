@@ -73,13 +73,14 @@ def line(pair: Pair, ours: Rows, gpu: Rows, sentryward: Rows) -> str:
     own, on_gpu, said = (rows.get(pair.name, {}) for rows in (ours, gpu, sentryward))
     kinds = ", ".join(own["wrong"]["kinds"]) if own else NOT_RUN
     tools = [both(*(short(on_gpu.get(side, {}).get(tool)) for side in ("wrong", "right"))) for tool in TOOLS]
+    shown = values(on_gpu) if pair.visible else "none can be"
     cells = (
         pair.name,
         pair.edge,
         kinds,
         *tools,
         both(ward(said.get("wrong")), ward(said.get("right"))),
-        values(on_gpu),
+        shown,
     )
     return f"| {' | '.join(cells)} |"
 
