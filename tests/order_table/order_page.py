@@ -63,10 +63,9 @@ def both(wrong: str, right: str) -> str:
 
 def values(row: Mapping[str, Any]) -> str:
     """In how many launches a value was wrong."""
-    if row.get("wrong_values") is not None:
-        return f"{row['wrong_values']:,}"
-    ended = row.get("wrong_ended")
-    return short(ended) if ended else NOT_RUN
+    count, ended, in_turn = (row.get(f"wrong_{key}") for key in ("values", "ended", "values_in_turn"))
+    cell = f"{count:,}" if count is not None else short(ended) if ended else NOT_RUN
+    return cell if in_turn is None else f"{cell}; in turn {in_turn:,}"
 
 
 def line(pair: Pair, ours: Rows, gpu: Rows, sentryward: Rows) -> str:
@@ -74,13 +73,14 @@ def line(pair: Pair, ours: Rows, gpu: Rows, sentryward: Rows) -> str:
     own, on_gpu, said = (rows.get(pair.name, {}) for rows in (ours, gpu, sentryward))
     kinds = ", ".join(own["wrong"]["kinds"]) if own else NOT_RUN
     tools = [both(*(short(on_gpu.get(side, {}).get(tool)) for side in ("wrong", "right"))) for tool in TOOLS]
+    shown = values(on_gpu) if pair.visible else "none can be"
     cells = (
         pair.name,
         pair.edge,
         kinds,
         *tools,
         both(ward(said.get("wrong")), ward(said.get("right"))),
-        values(on_gpu),
+        shown,
     )
     return f"| {' | '.join(cells)} |"
 
@@ -112,8 +112,9 @@ def counts(ours: Rows, gpu: Rows, sentryward: Rows) -> str:
         lines.append(f"| {tool} | {' | '.join(of(said, (SILENT,), (NOT_RUN,)))} |")
     words = {name: (ward(row["wrong"]), ward(row["right"])) for name, row in sentryward.items()}
     lines.append(f"| SentryWard | {' | '.join(of(words, (SILENT,), (NOT_RUN, 'unsupported')))} |")
-    shown = [sum(bool(row[f"{side}_values"]) for row in gpu.values()) for side in ("wrong", "right")]
-    ended = [sum(row[f"{side}_values"] is not None for row in gpu.values()) for side in ("wrong", "right")]
+    keys = ("wrong_values", "wrong_values_in_turn"), ("right_values",)
+    shown = [sum(any(row.get(key) for key in side) for row in gpu.values()) for side in keys]
+    ended = [sum(any(row.get(key) is not None for key in side) for row in gpu.values()) for side in keys]
     lines.append(f"| a wrong value on the H200 | {shown[0]} of {ended[0]} | {shown[1]} of {ended[1]} |")
     return "\n".join(lines) + "\n"
 
@@ -137,11 +138,12 @@ the happens-before order with two micro-kernels: the right one, and the same one
   a sample of the seeds in the gate and all of them in the slow lane).
 * **memcheck, racecheck, initcheck, synccheck**: compute-sanitizer {_version(facts)} on an H200, one launch of each
   kernel (`tests/h200/order_table.py`). A cell has the word for the wrong kernel, then for the right one; one word
-  stands for both. "{SILENT}" is silence, "{NOT_RUN}" that the kernel was not launched under that tool.
+  stands for both. "{SILENT}" is silence, "{NOT_RUN}" that the kernel was not launched under that tool. By its manual
+  racecheck looks at shared memory only.
 * **SentryWard** 0.1.1, a static verifier of PTX made for sm_100 (`tests/order_table/record_sentryward.py`);
   "{SILENT}" is its `race_free`.
 * **wrong values**: of {facts["launches"]:,} launches of the wrong kernel on the H200 those that left a wrong word. A
-  kernel that shows none is wrong all the same. How it was launched: {facts["how"]}.
+  kernel that shows none is wrong all the same. How it was launched: {facts["how"]}{_in_turn(facts)}.
 
 ## Counts
 
@@ -154,3 +156,7 @@ the happens-before order with two micro-kernels: the right one, and the same one
 def _version(facts: Mapping[str, Any]) -> str:
     found = re.search(r"[\d.]+\d", facts["compute_sanitizer"])
     return found[0] if found else "of unknown version"
+
+
+def _in_turn(facts: Mapping[str, Any]) -> str:
+    return f'; "in turn": {facts["how_in_turn"]}' if "how_in_turn" in facts else ""

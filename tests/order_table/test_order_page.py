@@ -55,6 +55,8 @@ def test_a_cell_has_both_kernels_or_one_word_for_them() -> None:
         ({"wrong_values": 0}, "0"),
         ({"wrong_values": None, "wrong_ended": "it did not end"}, "does not end"),
         ({"wrong_values": None}, "not run"),
+        ({"wrong_values": 2, "wrong_values_in_turn": 1668}, "2; in turn 1,668"),
+        ({"wrong_values": None, "wrong_ended": "it did not end", "wrong_values_in_turn": 0}, "does not end; in turn 0"),
         ({}, "not run"),
     ],
 )
@@ -74,6 +76,15 @@ def test_evidence_of_another_kernel_is_not_shown(tmp_path: Path) -> None:
 def test_a_row_without_evidence_says_so_in_every_cell() -> None:
     cells = line(PAIR, {}, {}, {}).strip("| ").split(" | ")
     assert cells == [PAIR.name, PAIR.edge, *["not run"] * 7]
+
+
+def test_where_no_value_can_be_wrong_none_was() -> None:
+    gpu = rows_of(EVIDENCE / "h200-2026-11-30" / "order_table.json", PAIRS)
+    invisible = [pair for pair in PAIRS if not pair.visible]
+    assert invisible
+    for pair in invisible:
+        assert line(pair, {}, gpu, {}).endswith("| none can be |")
+        assert gpu[pair.name]["wrong_values"] in (0, None)
 
 
 def test_the_counts_leave_out_what_was_not_run() -> None:
