@@ -106,8 +106,9 @@ class Bench:
     def _launch(self, gemm: Fp8A8Gemm, tokens: int, route: Route | None) -> tuple[Route, Run]:
         a, scales, b, weight_scales = self.buffers
         operands = Operands(_first(a, tokens), _first(scales, tokens), Tensor.whole(b), Tensor.whole(weight_scales))
-        taken = gemm(operands, [_first(buffer, tokens) for buffer in self.outputs], route=route).route
-        (launch,) = self.device.take()
+        with self.device.recorded() as launches:
+            taken = gemm(operands, [_first(buffer, tokens) for buffer in self.outputs], route=route).route
+        (launch,) = launches
         return Route(taken), launch.run
 
     def free(self) -> None:

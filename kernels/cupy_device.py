@@ -94,7 +94,7 @@ class CupyFunction:
         shared_bytes: int = 0,
         cluster: Extent3 = (1, 1, 1),
     ) -> GpuReport:
-        """Launch and wait, or become part of the graph that is being captured; see `tileproof.kernels.device.Function`.
+        """Launch and wait; see `tileproof.kernels.device.Function`.
 
         Raises:
             Refusal: an argument of unknown width, or a cluster size that is not compiled in.
@@ -103,10 +103,7 @@ class CupyFunction:
         values = self.prepared(args, shared_bytes, cluster)
         with self.device.current(f"launch of {self.name}"):
             self.function(grid, block, values, shared_mem=shared_bytes)
-            if self.device.capturing is None:
-                self.device.synchronize()
-            else:
-                self.device.capturing.launches += 1
+            self.device.synchronize()
         return GpuReport()
 
     def prepared(self, args: Sequence[Argument], shared_bytes: int, cluster: Extent3) -> tuple[np.generic, ...]:
@@ -129,34 +126,6 @@ class CupyFunction:
         return values
 
 
-@dataclass(eq=False)
-class CupyGraph:
-    """Launches that CUDA captured from a stream.
-
-    Args:
-        device: the device that captured them.
-        stream: the stream of the capture, on which replays run.
-        launches: how many there are.
-        graph: CuPy's graph, once the capture has ended.
-    """
-
-    device: "CupyDevice"
-    stream: Any
-    launches: int = 0
-    graph: Any = None
-
-    def replay(self) -> list[GpuReport]:
-        """Run all launches on what the buffers hold now, and wait; a report for each.
-
-        Raises:
-            DeviceError: a kernel failed.
-        """
-        with self.device.current("replay of a graph"):
-            self.graph.launch(self.stream)
-            self.stream.synchronize()
-        return [GpuReport()] * self.launches
-
-
 class CupyDevice:
     """One GPU of this machine.
 
@@ -168,7 +137,6 @@ class CupyDevice:
     """
 
     name = "gpu"
-    capturing: CupyGraph | None = None
 
     def __init__(self, index: int = 0) -> None:
         self._cupy = _import_cupy()
@@ -238,29 +206,6 @@ class CupyDevice:
         """
         with self.current("tensor map"):
             return driver_tensor_map.encode(TensorMapRequest.of(buffer.address, arguments))
-
-    @contextmanager
-    def capture(self) -> Iterator[CupyGraph]:
-        """Collect launches into a graph instead of running them.
-
-        Raises:
-            Refusal: a graph is being captured already.
-            DeviceError: CUDA does not capture what was launched.
-        """
-        if self.capturing is not None:
-            raise Refusal("a graph is being captured already", hint="end the first capture before the next one")
-        with self.current("capture of a graph"):
-            stream = self._cupy.cuda.Stream(non_blocking=True)
-            found = self.capturing = CupyGraph(self, stream)
-            try:
-                with stream:
-                    stream.begin_capture()
-                    try:
-                        yield found
-                    finally:
-                        found.graph = stream.end_capture()
-            finally:
-                self.capturing = None
 
     def synchronize(self) -> None:
         """Wait for all work of this GPU."""

@@ -4,7 +4,6 @@ These are protocols: a device satisfies them by its shape alone, so that kernels
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Any, Protocol, TypeAlias, Unpack, runtime_checkable
 
@@ -191,20 +190,6 @@ class EncodesTensorMaps(Device, Protocol):
         Raises:
             Refusal: the driver refuses such a map.
         """
-
-
-class Graph(Protocol):
-    """Launches that were collected once and run many times, on what the buffers hold then."""
-
-    def replay(self) -> Sequence[Report]:
-        """Run them in order, and wait; a report for each."""
-
-
-class CapturesGraphs(Device, Protocol):
-    """A device that collects launches into graphs."""
-
-    def capture(self) -> AbstractContextManager[Graph]:
-        """A context in which launches become part of a graph instead of running; their reports are empty."""
 
 
 @runtime_checkable

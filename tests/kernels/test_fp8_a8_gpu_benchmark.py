@@ -1,7 +1,8 @@
 """The benchmark of the FP8 product on a GPU: its arithmetic, and that its contenders compute what they should."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,10 @@ class RecordingSim(Device):
     def load(self, module: HasPtx) -> Any:
         return {name: Recorded(function, self.kept) for name, function in super().load(module).items()}
 
-    def take(self) -> tuple[Any, ...]:
-        taken = tuple(self.kept)
+    @contextmanager
+    def recorded(self) -> Iterator[list[Any]]:
         self.kept.clear()
-        return taken
+        yield self.kept
 
 
 def test_contenders_compute_the_same_and_only_the_unfenced_one_is_found() -> None:
