@@ -255,8 +255,8 @@ PAIRS: dict[str, Pair] = {
         "no proxy fence",
     ),
     "one lane of a warp that read together waits": Pair(
-        ONE + LOAD + "ld.global.u32 %r9, [%d3]; @!%p0 bra J;" + WAIT + "J: |bar.sync 0;|| ld.global.u32 %r9, [%d3];"
-        + READ,
+        ONE + LOAD + "ld.global.u32 %r9, [%d3]; @%p0 mbarrier.test_wait.parity.shared::cta.b64 %p4, [bar], 0;"
+        "|" + WAIT + "||" + READ,
         "phase 0",
     ),
 }  # fmt: skip

@@ -148,7 +148,7 @@ PAIRS: dict[str, Pair] = {
     ),
     "two lanes of a warp that read together meet": Pair(
         "@!%p1 ret; mov.u32 %r1, 1; ld.global.u32 %r9, [%d3]; setp.eq.u32 %p3, %r0, 1; @%p3 st.global.u32 [%d1], 1;"
-        "setp.lt.u32 %p4, %r0, 2; |bar.warp.sync -1;|@!%p4 bra J; bar.warp.sync 3; J:| ld.global.u32 %r9, [%d1]; ret;",
+        "setp.lt.u32 %p4, %r0, 2; |bar.warp.sync -1;|@%p4 bar.warp.sync 3;| ld.global.u32 %r9, [%d1]; ret;",
         "__syncwarp() is missing",
     ),
 }  # fmt: skip
