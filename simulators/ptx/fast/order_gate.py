@@ -18,17 +18,17 @@ from tileproof.simulators.ptx.machine.order.checks import Memory
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import StateSpace
 
-# Addresses and lengths of clocks and of what lanes know; then of the records of each memory; then of the lines of the
-# shadows of allocations; then the line of the shared memory's shadow.
+# Addresses and lengths of clocks and of what lanes know; then of the records of each memory; then of the
+# shadows of allocations; then the shadow of the shared memory.
 _ROWS, _ROW_COUNT, _COMPONENTS, _VIEWS, _PLANE_COUNT, _LANES, _MINDS, _SPANS, _SPAN_COUNT = 0, 1, 2, 3, 4, 5, 6, 7, 8
 _MAPS, _MAP_COUNT, _SHAPE, _KEPT, _TICKS = 9, 10, 11, 12, 13
-_MEMORIES, _MEMORY_COLUMNS = 14, 10
+_MEMORIES, _MEMORY_COLUMNS = 14, 12
 _RECORDS, _RECORD_COUNT, _NODES, _NODE_COUNT, _STATE, _LAST, _STEPS, _PATTERNS, _PLANES, _LONGEST = range(10)
-_LINES, _SHARED_LINE, _TABLE = 34, 35, 38
-# A line of a shadow: addresses of its slots; a granule's bytes as a power of two. Zeros: not known.
-_WRITES, _READS, _SHIFT, _LINE_COLUMNS = 0, 1, 2, 3
+_LEAVES, _LEAF_COUNT = 10, 11
+_SHADOWS, _SHARED_SHADOW, _TABLE = 38, 39, 42
+# A shadow: address and number of its lines; a granule's bytes as a power of two. Zeros: not known.
+_LINES, _LINE_COUNT, _SHIFT, _SHADOW_COLUMNS = 0, 1, 2, 3
 
-_ANY = 1 << 40
 _pass_warps = compiled_warps.pass_warps
 
 
@@ -56,15 +56,19 @@ def _made(stamp: int) -> Any:
             return 1
         t = _longs(table, (_TABLE,))
         if space == SHARED:
-            writes, reads, shift = t[_SHARED_LINE + _WRITES], t[_SHARED_LINE + _READS], t[_SHARED_LINE + _SHIFT]
+            lines, line_count, shift = (
+                t[_SHARED_SHADOW + _LINES],
+                t[_SHARED_SHADOW + _LINE_COUNT],
+                t[_SHARED_SHADOW + _SHIFT],
+            )
         else:
-            line = _longs(t[_LINES] + allocation * _LINE_COLUMNS * 8, (_LINE_COLUMNS,))
-            writes, reads, shift = line[_WRITES], line[_READS], line[_SHIFT]
-        if writes == 0 or nbytes & ((1 << shift) - 1):
+            shadow = _longs(t[_SHADOWS] + allocation * _SHADOW_COLUMNS * 8, (_SHADOW_COLUMNS,))
+            lines, line_count, shift = shadow[_LINES], shadow[_LINE_COUNT], shadow[_SHIFT]
+        if lines == 0 or nbytes & ((1 << shift) - 1):
             return 1
         m = _longs(table + (_MEMORIES + space * _MEMORY_COLUMNS) * 8, (_MEMORY_COLUMNS,))
         warps = t[_LANES] >> 5
-        passed = _pass_warps(
+        answer = _pass_warps(
             _words(t[_ROWS], (t[_ROW_COUNT], t[_COMPONENTS])),
             _words(t[_VIEWS], (t[_PLANE_COUNT], t[_LANES], core.VIEW_COLUMNS)),
             numba.carray(as_pointer(t[_MINDS]), (warps,), np.uint8),
@@ -75,11 +79,11 @@ def _made(stamp: int) -> Any:
             _words(m[_RECORDS], (m[_RECORD_COUNT], core.RECORD_COLUMNS)),
             _slots(m[_NODES], (m[_NODE_COUNT], core.NODE_COLUMNS)),
             _longs(m[_STATE], (core.STATES,)),
-            _words(m[_LAST], (warps, m[_STEPS])),
+            _words(m[_LAST], (m[_STEPS], warps)),
             _longs(m[_PATTERNS], (m[_STEPS], compiled_warps.PATTERN)),
             _longs(t[_KEPT], (2 * core.LONGEST_CHAIN, 3)),
-            _slots(writes, (_ANY,)),
-            _slots(reads, (_ANY,)),
+            _slots(lines, (line_count, 2)),
+            _slots(m[_LEAVES], (m[_LEAF_COUNT], 1 << core.LINE_SHIFT)),
             shift,
             _longs(lanes, (count,)),
             _longs(offsets, (count,)),
@@ -90,7 +94,7 @@ def _made(stamp: int) -> Any:
             _words(t[_TICKS], (warps,)),
             m[_LONGEST],
         )
-        return 0 if passed else 1
+        return 0 if answer == compiled_warps.PASSED else 1
 
     return gate
 
@@ -110,7 +114,7 @@ class OrderGate:
         self.function = int(_gate.address)
         self._table = np.zeros(_TABLE, np.int64)
         self.table = self._table.ctypes.data
-        self._lines = np.zeros((0, _LINE_COLUMNS), np.int64)
+        self._shadows = np.zeros((0, _SHADOW_COLUMNS), np.int64)
         self._kept = np.zeros((2 * core.LONGEST_CHAIN, 3), np.int64)
         self._table[_KEPT] = self._kept.ctypes.data
         self._arrays: tuple[object, ...] = ()
@@ -130,7 +134,7 @@ class OrderGate:
         """See what was replaced since; to be called before the loop is."""
         checks, clocks = wave.order.checks, wave.order.knowledge.clocks
         memories = checks.global_memory, checks.shared
-        tables = [table for memory in memories for table in (memory.touched.records, memory.touched.nodes)]
+        tables = [table for memory in memories for table in memory.touched.tables]
         arrays = (clocks.rows, clocks.spans, clocks.maps, *tables)
         if len(self._arrays) != len(arrays) or any(a is not b for a, b in zip(self._arrays, arrays, strict=True)):
             self._arrays = arrays
@@ -147,9 +151,9 @@ class OrderGate:
         moves = (allocations, *(memory.touched.moves for memory in memories))
         if not self._moves or self._moves[0] is not allocations or self._moves[1:] != moves[1:]:
             self._moves = moves
-            self._lines = np.zeros((len(allocations), _LINE_COLUMNS), np.int64)
-            self._table[_LINES] = self._lines.ctypes.data
-            self._table[_SHARED_LINE : _SHARED_LINE + _LINE_COLUMNS] = 0
+            self._shadows = np.zeros((len(allocations), _SHADOW_COLUMNS), np.int64)
+            self._table[_SHADOWS] = self._shadows.ctypes.data
+            self._table[_SHARED_SHADOW : _SHARED_SHADOW + _SHADOW_COLUMNS] = 0
 
     def checked(self, wave: Wave, space: int, allocation: int, backing: Backing) -> None:
         """The reference engine has checked an access there: from now on the function can."""
@@ -157,11 +161,11 @@ class OrderGate:
         shadow = backing.shadow
         if shadow is None:
             return
-        line = shadow.writes.ctypes.data, shadow.reads.ctypes.data, shadow.shift
+        line = shadow.lines.ctypes.data, len(shadow.lines), shadow.shift
         if space == GLOBAL:
-            self._lines[allocation] = line
+            self._shadows[allocation] = line
         else:
-            self._table[_SHARED_LINE : _SHARED_LINE + _LINE_COLUMNS] = line
+            self._table[_SHARED_SHADOW : _SHARED_SHADOW + _SHADOW_COLUMNS] = line
 
 
 def _memory_line(memory: Memory) -> Lanes:
@@ -169,8 +173,8 @@ def _memory_line(memory: Memory) -> Lanes:
     return np.array(
         [
             *(touched.records.ctypes.data, len(touched.records), touched.nodes.ctypes.data, len(touched.nodes)),
-            *(touched.state.ctypes.data, memory.last.ctypes.data, memory.last.shape[1], memory.patterns.ctypes.data),
-            *(memory.planes.ctypes.data, memory.longest),
+            *(touched.state.ctypes.data, memory.last.ctypes.data, memory.last.shape[0], memory.patterns.ctypes.data),
+            *(memory.planes.ctypes.data, memory.longest, touched.leaves.ctypes.data, len(touched.leaves)),
         ],
         np.int64,
     )

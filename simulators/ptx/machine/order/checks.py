@@ -30,7 +30,7 @@ class Memory:
 
     Attributes:
         touched: the tables.
-        last: int32 [warps, steps], see `compiled_order`.
+        last: int32 [steps, warps], see `compiled_order`.
         patterns: int64 [steps, 132], see `compiled_warps`.
         longest: sets of accesses may grow to this.
         planes: int64 [2, 4]: for accesses by the generic and by the async proxy, see `find_conflicts`.
@@ -38,7 +38,7 @@ class Memory:
 
     def __init__(self, touched: Touched, warps: int, steps: int, longest: int, planes: Lanes) -> None:
         self.touched = touched
-        self.last = np.zeros((warps, steps), np.int32)
+        self.last = np.zeros((steps, warps), np.int32)
         self.patterns = np.zeros((steps, compiled_warps.PATTERN), np.int64)
         self.longest = longest
         self.planes = planes
@@ -85,8 +85,7 @@ class Checks:
         if backing.shadow is None:
             backing.shadow = memory.touched.shadow(backing.nbytes)
         if nbytes & ((1 << backing.shadow.shift) - 1):
-            backing.shadow.refine(nbytes)
-            memory.touched.moves += 1
+            memory.touched.refine(backing.shadow, nbytes)
         return backing.shadow
 
     def access(
@@ -182,33 +181,36 @@ class Checks:
         """Whether the access is one that nothing speaks against, and is remembered now."""
         knowledge, touched = self._knowledge, memory.touched
         clocks = knowledge.clocks
-        passed: bool = compiled_warps.pass_warps(
-            clocks.rows,
-            knowledge.views,
-            knowledge.minds,
-            clocks.spans,
-            clocks.maps,
-            knowledge.shape,
-            memory.planes[0],
-            touched.records,
-            touched.nodes,
-            touched.state,
-            memory.last,
-            memory.patterns,
-            self._kept,
-            shadow.writes,
-            shadow.reads,
-            shadow.shift,
-            lanes,
-            offsets,
-            nbytes,
-            flags,
-            pc,
-            by_warp,
-            knowledge.ticks,
-            memory.longest,
-        )
-        return passed
+        while True:
+            answer = compiled_warps.pass_warps(
+                clocks.rows,
+                knowledge.views,
+                knowledge.minds,
+                clocks.spans,
+                clocks.maps,
+                knowledge.shape,
+                memory.planes[0],
+                touched.records,
+                touched.nodes,
+                touched.state,
+                memory.last,
+                memory.patterns,
+                self._kept,
+                shadow.lines,
+                touched.leaves,
+                shadow.shift,
+                lanes,
+                offsets,
+                nbytes,
+                flags,
+                pc,
+                by_warp,
+                knowledge.ticks,
+                memory.longest,
+            )
+            if answer != compiled_warps.NO_ROOM:
+                return bool(answer == compiled_warps.PASSED)
+            memory.make_room(lanes.size, lanes.size * (nbytes >> shadow.shift))
 
     def _find(
         self, memory: Memory, shadow: Shadow, lanes: Lanes, offsets: Lanes, nbytes: int, flags: int, asked: int
@@ -228,8 +230,8 @@ class Checks:
                 touched.records,
                 touched.nodes,
                 touched.state,
-                shadow.writes,
-                shadow.reads,
+                shadow.lines,
+                touched.leaves,
                 shadow.shift,
                 lanes,
                 offsets,
@@ -267,8 +269,8 @@ class Checks:
             touched.nodes,
             touched.state,
             memory.last,
-            shadow.writes,
-            shadow.reads,
+            shadow.lines,
+            touched.leaves,
             shadow.shift,
             lanes,
             offsets,
@@ -291,8 +293,15 @@ class Checks:
         for offset in np.unique(offsets).tolist():
             place = places.find(id(backing), offset)
             if place is not None:
-                slot = int(shadow.writes[offset >> shadow.shift])
-                if core.last_is_weak(touched.records, touched.nodes, touched.state, slot):
+                if core.last_is_weak(
+                    shadow.lines,
+                    touched.leaves,
+                    touched.records,
+                    touched.nodes,
+                    touched.state,
+                    shadow.shift,
+                    offset >> shadow.shift,
+                ):
                     place.restart()
 
     def _report(

@@ -21,6 +21,7 @@ import numpy as np
 from tileproof.oracle.numbers.compiled import borrowing, borrowing_inlined
 from tileproof.simulators.ptx.machine.order import compiled_order as core
 from tileproof.simulators.ptx.machine.order.compiled_order import (
+    ALONE,
     AT,
     COMPONENT,
     ENGINE_MASK,
@@ -29,35 +30,46 @@ from tileproof.simulators.ptx.machine.order.compiled_order import (
     FLAGS,
     FOREIGN,
     LANES_PER_UNIT,
+    LEAF,
+    LINE_SHIFT,
     MASK,
     NEXT_NODE,
     NEXT_RECORD,
     NODE,
     NON_COHERENT,
+    READ,
     RECORD,
     ROW,
     SINGLE,
+    SIZE,
     TICK,
     UNIT,
     UNIT_BASE,
     WARP_OF,
     WARPS_PER_UNIT,
     WRITES,
+    WRITTEN,
     Array,
     integer,
+    is_clear,
     is_empty,
 )
 
 COUNT, PRESENT, RUNS, FORM, OFFSETS, PLACES, MEMBERS, LENGTHS, PATTERN = 0, 1, 2, 3, 4, 36, 68, 100, 132
+#: What `pass_warps` says.
+PASSED, NOT_SIMPLE, NO_ROOM = 0, 1, 2
 #: Whether all lanes of a warp know the same, but for what is their own.
 DIFFERENT, SAME, UNKNOWN = 0, 1, 2
 _NOBODY = 0x0FFF_FFFF
-_NUMBER = (1 << 26) - 1
+_NUMBER, _LEAF_NUMBER = core._NUMBER, core._LEAF_NUMBER
+#: The flags of an engine's access are not below this.
+_BY_ENGINE = 1 << ENGINE_SHIFT
 _ALL = 0xFFFF_FFFF
 _LANE = 31
 
 _row_for, _wholly, _plane_for = core._row_for, core._wholly, core._plane_for
 _rest, _node, _record, _chained = core._rest, core._node, core._record, core._chained
+_leading, _behind, _split, _drop_leaf = core._leading, core._behind, core._split, core._drop_leaf
 
 
 @borrowing_inlined
@@ -138,55 +150,42 @@ def _agree(views: Array, minds: Array, begin: int, end: int) -> bool:
 
 
 @borrowing_inlined
-def _all_known(slots: Array, first: int, count: int, old: int, known: int) -> bool:
+def _all_known(slots: Array, first: int, end: int, old: int, known: int) -> bool:
     """Whether neighbouring slots are all empty, or all lead to what is known."""
-    below, leader, other, at = np.uint32(old), np.uint32(known), np.uint32(0), np.uint64(first)
-    for i in range(np.uint64(count)):
-        slot = slots[at + i]
+    below, leader, other = np.uint32(old), np.uint32(known), np.uint32(0)
+    for i in range(np.uint64(first), np.uint64(end)):
+        slot = slots[i]
         other |= np.uint32(slot >= below) & np.uint32((slot >> np.uint32(5)) != leader)
     return bool(other == 0)
 
 
 @borrowing_inlined
-def _all_old(slots: Array, first: int, count: int, old: int) -> bool:
-    """Whether neighbouring slots are all empty."""
-    most, at = np.uint32(0), np.uint64(first)
-    for i in range(np.uint64(count)):
-        most = max(most, slots[at + i])
-    return bool(most < old)
+def _common(slots: Array, old: int, step: int) -> int:
+    """The first slot of a whole line if the others follow from it; 0 if all are empty; -1 otherwise."""
+    most, other, lead, height = np.uint32(0), np.uint32(0), slots[0], np.uint32(step)
+    for i in range(np.uint64(1 << LINE_SHIFT)):
+        slot = slots[i]
+        most = max(most, slot)
+        turned = (lead & np.uint32(_LANE)) + (np.uint32(i) >> height)
+        other |= slot ^ ((lead & ~np.uint32(_LANE)) | (turned & np.uint32(_LANE)))
+    if most < old:
+        return integer(0)
+    return integer(-1) if other else integer(lead)
 
 
 @borrowing_inlined
-def _in_step(slots: Array, first: int, count: int) -> bool:
-    """Whether neighbouring slots lead to the same by one lane after the other."""
-    at, lead = np.uint64(first), slots[np.uint64(first)]
-    if (integer(lead) & _LANE) + count > 32:
-        return False
-    other = np.uint32(0)
-    for i in range(np.uint64(count)):
-        other |= slots[at + i] ^ (lead + np.uint32(i))
-    return bool(other == 0)
-
-
-@borrowing_inlined
-def _fill(slots: Array, first: int, count: int, slot: int) -> None:
-    """A slot and those by the lanes behind its own."""
-    at, head, lane = np.uint64(first), np.uint32(slot & ~_LANE), np.uint32(slot & _LANE)
-    for i in range(np.uint64(count)):
-        slots[at + i] = head | ((lane + np.uint32(i)) & np.uint32(_LANE))
-
-
-@borrowing_inlined
-def _clear(slots: Array, first: int, count: int) -> None:
-    at = np.uint64(first)
-    for i in range(np.uint64(count)):
-        slots[at + i] = np.uint32(0)
+def _floor(rows: Array, row: int, threads: int) -> int:
+    """What a row knows of all threads of its unit: everything below this tick."""
+    lowest = rows[row, 0]
+    for component in range(np.uint64(threads)):
+        lowest = min(lowest, rows[row, component])
+    return integer(lowest)
 
 
 @borrowing_inlined
 def _covers(
     rows: Array, views: Array, spans: Array, maps: Array, planes: Array, records: Array, nodes: Array, state: Array,
-    slot: int, lane: int, unit: int, flags: int,
+    slot: int, lane: int, unit: int, flags: int, own_row: int, floor: int,
 ) -> bool:  # fmt: skip
     """Whether a lane, and all that know the same, are ordered after every access of a set, whoever's it was."""
     while slot != 0 and not is_empty(state, slot):
@@ -200,6 +199,8 @@ def _covers(
         if (flags | other) & NON_COHERENT and (flags | other) & WRITES:
             return False
         row = _row_for(spans, maps, views, _plane_for(planes, other), lane, unit, records[record, UNIT])
+        if row == own_row and records[record, AT] < floor and records[record, UNIT] == unit and other < _BY_ENGINE:
+            continue
         if not _wholly(rows, records, row, record):
             return False
     return True
@@ -280,35 +281,60 @@ def _joined(
 
 
 @borrowing_inlined
+def _at(base: int, before: int, step: int) -> int:
+    """The lane at a granule: `before` granules behind the first one of a run, which lane `base` touches."""
+    return integer((base + (before >> step)) & _LANE)
+
+
+@borrowing_inlined
 def _stands(
     rows: Array, views: Array, spans: Array, maps: Array, planes: Array, records: Array, nodes: Array, state: Array,
-    slots: Array, first: int, count: int, each: int, members: int, known: int, lane: int, unit: int, warp: int,
-    flags: int,
+    leaves: Array, word: int, begin: int, end: int, before: int, step: int, size: int, members: int, known: int,
+    lane: int, unit: int, warp: int, flags: int, own_row: int, floor: int,
 ) -> int:  # fmt: skip
-    """Whether nothing in the slots of one run speaks against an access: the set that is known then, or -1."""
+    """Whether nothing in granules `begin` to `end` of a line speaks against an access.
+
+    Args:
+        rows, views, spans, maps, planes, records, nodes, state, leaves: see `compiled_order`.
+        word: of the line.
+        begin, end: granules.
+        before: how far the line's first granule lies behind the first one of the run.
+        step: how many granules a lane touches, as a power of two.
+        size: of the access, as of a record.
+        members: of the run.
+        known: the set that is known.
+        lane: the first that accesses.
+        unit: its unit.
+        warp: its warp.
+        flags: of the access.
+        own_row: what the lane knows of its unit.
+        floor: of that.
+
+    Returns:
+        the set that is known then, or -1.
+    """
+    base, single, leaf, mine = members & _LANE, members >> 5 == 1, word & _LEAF_NUMBER, integer(-1)
     old = state[FIRST_RECORD] << 5
-    if _all_known(slots, first, count * each, old, known):
+    if word < LEAF:
+        end = begin + 1
+    elif _all_known(leaves[leaf], begin, end, old, known):
         return known
-    base, single = members & _LANE, members >> 5 == 1
-    slot = integer(slots[first])
-    plain = single and each == 1 and slot & _LANE == base and slot >= old and not slot & NODE
-    if plain and _in_step(slots, first, count):
-        plain = _own(views, planes, records, slot >> 5, (lane & ~_LANE) + base, warp, flags)
-        if plain:
-            return known
-    mine = integer(-1)
-    for granule in range(first, first + count * each):
-        slot = integer(slots[granule])
+    for inside in range(begin, end):
+        slot = word if word < LEAF else integer(leaves[leaf, inside])
         if slot < old or slot >> 5 == known:
             continue
-        who = base + (granule - first) // each
-        own = single and not slot & NODE and slot & _LANE == who
-        if own and slot >> 5 != mine:
-            own = _own(views, planes, records, slot >> 5, (lane & ~_LANE) + who, warp, flags)
+        own = single and slot < NODE
+        if own:
+            who = _at(base, before + (0 if word < LEAF else inside), step)
+            own = slot & _LANE == who and (word >= LEAF or records[slot >> 5, SIZE] == size)
+            if own and slot >> 5 != mine:
+                own = _own(views, planes, records, slot >> 5, (lane & ~_LANE) + who, warp, flags)
         if own:
             mine = slot >> 5
             continue
-        if not _covers(rows, views, spans, maps, planes, records, nodes, state, slot, lane, unit, flags):
+        if not _covers(
+            rows, views, spans, maps, planes, records, nodes, state, slot, lane, unit, flags, own_row, floor
+        ):  # fmt: skip
             return integer(-1)
         known = slot >> 5
     return known
@@ -319,11 +345,11 @@ def _made(stamp: int) -> Any:
 
     def pass_warps(
         rows: Array, views: Array, minds: Array, spans: Array, maps: Array, shape: Array, planes: Array,
-        records: Array, nodes: Array, state: Array, last: Array, patterns: Array, kept: Array, writes: Array,
-        reads: Array, shift: int, lanes: Array, offsets: Array, nbytes: int, flags: int, pc: int, by_warp: bool,
+        records: Array, nodes: Array, state: Array, last: Array, patterns: Array, kept: Array, lines: Array,
+        leaves: Array, shift: int, lanes: Array, offsets: Array, nbytes: int, flags: int, pc: int, by_warp: bool,
         ticks: Array, longest: int,
-    ) -> bool:  # fmt: skip
-        """Check and remember weak accesses of threads; False where that is not simple: ask the other two.
+    ) -> int:  # fmt: skip
+        """Check and remember weak accesses of threads; whether that was simple: otherwise ask the other two.
 
         What some of the lanes read may be remembered then. Arguments as theirs, and
 
@@ -334,17 +360,25 @@ def _made(stamp: int) -> Any:
             by_warp: each access is one of all lanes of the warp, and all must know.
         """
         if stamp == 0:
-            return False
+            return NOT_SIMPLE
         each, total = nbytes >> shift, lanes.size
         if state[NEXT_RECORD] + total >= records.shape[0] or state[NEXT_NODE] + total * each >= nodes.shape[0]:
-            return False
+            return NO_ROOM
+        size = integer(shift)
+        while 1 << size < nbytes:
+            size += 1
+        step = size - shift
+        if 1 << size != nbytes:
+            return NOT_SIMPLE
+        if by_warp:
+            size, step = integer(ALONE), integer(ALONE)
         first_warp = shape[UNIT_BASE] * shape[WARPS_PER_UNIT]
         stores, old = flags & WRITES != 0, state[FIRST_RECORD] << 5
         pattern = patterns[pc]
         unit, unit_begin, unit_end = integer(0), integer(0), integer(0)
         for remember in range(2 if stores else 1):
             begin = integer(0)
-            known, known_row, known_foreign = integer(_NOBODY), integer(-1), integer(-1)
+            known, known_row, known_foreign, floor = integer(_NOBODY), integer(-1), integer(-1), integer(0)
             while begin < total:
                 lane = lanes[begin]
                 end = begin + 1
@@ -353,7 +387,7 @@ def _made(stamp: int) -> Any:
                 else:
                     while end < total and lanes[end] >> 5 == lane >> 5:
                         if lanes[end] <= lanes[end - 1]:
-                            return False
+                            return NOT_SIMPLE
                         end += 1
                 if lane >= unit_end or lane < unit_begin:
                     unit_begin = lane // shape[LANES_PER_UNIT] * shape[LANES_PER_UNIT]
@@ -367,77 +401,99 @@ def _made(stamp: int) -> Any:
                 if not remember:
                     low, high = (lane & ~_LANE, (lane & ~_LANE) + 32) if by_warp else (lane, lanes[end - 1] + 1)
                     if not _agree(views, minds, low, high):
-                        return False
+                        return NOT_SIMPLE
                     row, foreign = integer(views[0, lane, ROW]), integer(views[0, lane, FOREIGN])
                     if row != known_row or foreign != known_foreign or views.shape[0] > 1:
+                        if row != known_row:
+                            floor = _floor(rows, row, shape[LANES_PER_UNIT])
                         known, known_row, known_foreign = integer(_NOBODY), row, foreign
-                    for run in range(runs):
-                        first = (start + pattern[PLACES + run]) >> shift
-                        count, members = pattern[LENGTHS + run], pattern[MEMBERS + run]
-                        known = _stands(
-                            rows, views, spans, maps, planes, records, nodes, state,
-                            writes, first, count, each, members, known, lane, unit, warp, flags,
-                        )  # fmt: skip
-                        if stores and known >= 0:
-                            known = _stands(
-                                rows, views, spans, maps, planes, records, nodes, state,
-                                reads, first, count, each, members, known, lane, unit, warp, flags,
-                            )  # fmt: skip
-                        if known < 0:
-                            return False
-                        if stores and not by_warp and members >> 5 != 1:
-                            return False  # two lanes at one place
-                if stores and not remember:
-                    begin = end
-                    continue
-                component, tick = (lane - unit_begin) & ~_LANE, integer(ticks[lane >> 5])
-                number = _record(records, state, last, lane >> 5, pc, unit, component, tick, flags, warp)
-                seen, turned, seen_mask, result = integer(-1), integer(0), integer(0), integer(0)
-                if stores and by_warp:
-                    result = _node(nodes, state, number, integer(_ALL), integer(0), integer(0))
+                number, result = integer(-1), integer(0)
+                seen, turned, seen_mask = integer(-1), integer(0), integer(0)
+                if remember or not stores:
+                    component, tick = (lane - unit_begin) & ~_LANE, integer(ticks[lane >> 5])
+                    number = _record(records, state, last, lane >> 5, pc, unit, component, tick, flags, warp, size)
+                    if stores and by_warp:
+                        result = _node(nodes, state, number, integer(_ALL), integer(0), integer(0))
                 for run in range(runs):
                     first = (start + pattern[PLACES + run]) >> shift
-                    count, members = pattern[LENGTHS + run], pattern[MEMBERS + run]
+                    behind = first + pattern[LENGTHS + run] * each
+                    members = pattern[MEMBERS + run]
                     base, mask = members & _LANE, members >> 5
-                    if stores:
-                        _clear(reads, first, count * each)
-                        if by_warp:
-                            for granule in range(first, first + count * each):
-                                writes[granule] = result
-                        elif each == 1:
-                            _fill(writes, first, count, number << 5 | base)
-                        else:
-                            for granule in range(first, first + count * each):
-                                writes[granule] = number << 5 | (base + (granule - first) // each)
-                        continue
-                    steps, width = count * each, integer(1)
-                    even = each == 1 and not by_warp
-                    if even and (_all_old(reads, first, count, old) or _in_step(reads, first, count)):
-                        steps, width = integer(1), count
-                    place = integer(0)
-                    for step in range(steps):
-                        granule = first + step
-                        slot = integer(reads[granule])
-                        if slot < old:
-                            slot = integer(0)
-                        at = base + place
-                        if mask != seen_mask or slot >> 5 != seen or (slot != 0 and (slot - at) & _LANE != turned):
-                            room = nodes.shape[0] - state[NEXT_NODE] - (total - begin) * each
-                            seen, turned, seen_mask = slot >> 5, (slot - at) & _LANE, mask
-                            result = _joined(
-                                rows, spans, maps, records, nodes, state, views, kept,
-                                slot, lane, unit, warp, flags, number, mask, at, room, longest,
+                    if stores and not by_warp and mask != 1:
+                        return NOT_SIMPLE  # two lanes at one place
+                    for line in range(first >> LINE_SHIFT, ((behind - 1) >> LINE_SHIFT) + 1):
+                        head = line << LINE_SHIFT
+                        low, high = max(first - head, 0), min(behind - head, 1 << LINE_SHIFT)
+                        whole = high - low == 1 << LINE_SHIFT
+                        for side in range(0 if remember else 2 if stores else 1):
+                            word = integer(lines[line, side])
+                            if word < old or (word >> 5 == known and word < LEAF):
+                                continue
+                            known = _stands(
+                                rows, views, spans, maps, planes, records, nodes, state, leaves, word, low, high,
+                                head - first, step, size, members, known, lane, unit, warp, flags, known_row, floor,
                             )  # fmt: skip
-                            result = (result & ~_LANE) | ((result - at) & _LANE)
-                        slot = (result & ~_LANE) | ((result + at) & _LANE)
-                        if width == 1:
-                            reads[granule] = slot
-                        else:
-                            _fill(reads, first, width, slot)
-                        if not by_warp and (step + 1) % each == 0:
-                            place += 1
+                            if known < 0:
+                                return NOT_SIMPLE
+                        word = integer(lines[line, READ])
+                        if not stores and word < LEAF and whole:
+                            if word < old or is_empty(state, word):
+                                word = integer(0)
+                            whole = word == 0 or records[_leading(nodes, word), SIZE] == size
+                        if not whole:
+                            for side in range(0 if stores else 1, 2):
+                                if side == READ and stores and is_clear(lines, state, line):
+                                    lines[line, READ] = 0
+                                elif _split(lines, leaves, records, nodes, state, shift, line, side) < 0:
+                                    return NO_ROOM
+                        if stores and not remember:
+                            continue
+                        at = _at(base, head - first, step)
+                        if stores:
+                            slot = result if by_warp else number << 5 | at
+                            if whole:
+                                for side in range(2):
+                                    if lines[line, side] >= LEAF:
+                                        _drop_leaf(leaves, state, integer(lines[line, side]) & _LEAF_NUMBER)
+                                lines[line, WRITTEN], lines[line, READ] = slot, 0
+                                continue
+                            leaf = integer(lines[line, WRITTEN]) & _LEAF_NUMBER
+                            for inside in range(low, high):
+                                leaves[leaf, inside] = _behind(slot, inside, step)
+                            if lines[line, READ]:
+                                leaf = integer(lines[line, READ]) & _LEAF_NUMBER
+                                for inside in range(low, high):
+                                    leaves[leaf, inside] = 0
+                            continue
+                        leaf = integer(-1)
+                        if not whole or word >= LEAF:
+                            leaf = integer(lines[line, READ]) & _LEAF_NUMBER
+                            slot = _common(leaves[leaf], old, step) if whole else integer(-1)
+                            if slot == 0 or (slot > 0 and records[_leading(nodes, slot), SIZE] == size):
+                                _drop_leaf(leaves, state, leaf)
+                                leaf, word = integer(-1), slot
+                        if leaf < 0:
+                            high = low + 1
+                        for inside in range(low, high):
+                            slot = word if leaf < 0 else integer(leaves[leaf, inside])
+                            if slot < old:
+                                slot = integer(0)
+                            at = _at(base, head - first + inside, step)
+                            if mask != seen_mask or slot >> 5 != seen or (slot != 0 and (slot - at) & _LANE != turned):
+                                room = nodes.shape[0] - state[NEXT_NODE] - (total - begin) * each
+                                seen, turned, seen_mask = slot >> 5, (slot - at) & _LANE, mask
+                                result = _joined(
+                                    rows, spans, maps, records, nodes, state, views, kept,
+                                    slot, lane, unit, warp, flags, number, mask, at, room, longest,
+                                )  # fmt: skip
+                                result = (result & ~_LANE) | ((result - at) & _LANE)
+                            slot = (result & ~_LANE) | ((result + at) & _LANE)
+                            if leaf < 0:
+                                lines[line, READ] = slot
+                            else:
+                                leaves[leaf, inside] = slot
                 begin = end
-        return True
+        return PASSED
 
     return borrowing(pass_warps)
 

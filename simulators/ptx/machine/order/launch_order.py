@@ -49,7 +49,7 @@ class LaunchOrder:
             self._clocks.holders.append(self.places.hold)
         self.units += geometry.clusters
         self.blocks = np.concatenate([self.blocks, geometry.resident])
-        self.shared_memory.begin()
+        self.shared_memory = self.shared_memory.renewed()
         return self._clocks
 
     def thread(self, geometry: Geometry, warp: int, lane: int) -> Thread:

@@ -1,4 +1,4 @@
-"""The tables behind the slots of shadows: records of accesses, and chained sets of them.
+"""The tables behind the lines of shadows: records of accesses, chained sets of them, and leaves of lines.
 
 They grow until they are large; then what no slot leads to any more goes, and numbers start again.
 """
@@ -6,17 +6,18 @@ They grow until they are large; then what no slot leads to any more goes, and nu
 from weakref import WeakSet
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.machine.order import compiled_order as core
 from tileproof.simulators.ptx.machine.order.shadow import Shadow
 
-_FIRST_ROOM = 1 << 14
+_FIRST_ROOM, _FIRST_LEAVES = 1 << 14, 1 << 10
 # Tables smaller than the shadows that lead to them, or than the first of these, grow without asking what is still of
 # use; from the second size on they are always asked.
-_SMALL, _COLLECTED_FROM = 1 << 16, 1 << 20
-# Numbers have 26 bits in a slot.
-_MOST = 1 << 26
+_SMALL, _COLLECTED_FROM = 1 << 18, 1 << 20
+# Numbers have 26 bits in a slot, and those of nodes 25.
+_MOST = 1 << 25
 
 
 class Touched:
@@ -25,6 +26,7 @@ class Touched:
     Attributes:
         records: see `compiled_order`.
         nodes: likewise.
+        leaves: likewise.
         state: likewise.
         collections: grows whenever numbers change: who remembers numbers forgets them.
         moves: grows whenever slots of a shadow move: who remembers where they were forgets it.
@@ -33,7 +35,8 @@ class Touched:
     def __init__(self) -> None:
         self.records = np.zeros((_FIRST_ROOM, core.RECORD_COLUMNS), np.int32)
         self.nodes = np.zeros((_FIRST_ROOM, core.NODE_COLUMNS), np.uint32)
-        self.state = np.ones(core.STATES, np.int64)  # number 0 stands for none
+        self.leaves = np.zeros((_FIRST_LEAVES, 1 << core.LINE_SHIFT), np.uint32)
+        self.state = _first_state()
         self.collections = 0
         self.moves = 0
         self._shadows: WeakSet[Shadow] = WeakSet()
@@ -43,6 +46,35 @@ class Touched:
         shadow = Shadow(nbytes)
         self._shadows.add(shadow)
         return shadow
+
+    def renewed(self) -> "Touched":
+        """The tables for other shadows, when those of today are no longer used."""
+        fresh = Touched()
+        fresh.records, fresh.nodes, fresh.leaves = self.records, self.nodes, self.leaves
+        return fresh
+
+    def refine(self, shadow: Shadow, places: int) -> None:
+        """Granules small enough for accesses whose sizes and offsets have these bits."""
+        shift = (places & -places).bit_length() - 1
+        if shift >= shadow.shift:
+            return
+        finer = shadow.empty_lines(shift)
+        while not core.refine_lines(
+            shadow.lines, self.leaves, self.records, self.nodes, self.state, shadow.shift, finer, shift
+        ):
+            self._add_leaves(len(self.leaves))
+        shadow.lines, shadow.shift = finer, shift
+        self.moves += 1
+
+    @property
+    def tables(self) -> tuple[core.Array, ...]:
+        """Records, nodes and leaves."""
+        return self.records, self.nodes, self.leaves
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables, and of the lines that lead here."""
+        return sum(table.nbytes for table in self.tables) + sum(shadow.lines.nbytes for shadow in self._shadows)
 
     def begin(self) -> None:
         """All accesses so far are before all that follow."""
@@ -55,19 +87,25 @@ class Touched:
         Raises:
             NotModelled: more records than slots can name.
         """
-        slots = sum(shadow.writes.size for shadow in self._shadows)
-        if max(len(self.records), len(self.nodes)) >= min(max(slots, _SMALL), _COLLECTED_FROM):
+        granules = sum(shadow.lines.size << core.LINE_SHIFT >> 1 for shadow in self._shadows)
+        if max(len(self.records), len(self.nodes)) >= min(max(granules, _SMALL), _COLLECTED_FROM):
             self._collect()
         self.records = _grown(self.records, int(self.state[core.NEXT_RECORD]) + records)
         self.nodes = _grown(self.nodes, int(self.state[core.NEXT_NODE]) + nodes)
+        if self.state[core.LIVE_LEAVES] + 2 >= len(self.leaves) - len(self.leaves) // 4:
+            self._add_leaves(len(self.leaves) // 2)
+
+    def _add_leaves(self, more: int) -> None:
+        larger = np.zeros((len(self.leaves) + more, self.leaves.shape[1]), np.uint32)
+        larger[: len(self.leaves)] = self.leaves
+        self.leaves = larger
 
     def _collect(self) -> None:
         live_records = np.zeros(len(self.records), np.uint8)
         live_nodes = np.zeros(len(self.nodes), np.uint8)
         shadows = list(self._shadows)
         for shadow in shadows:
-            for slots in (shadow.writes, shadow.reads):
-                core.mark_slots(slots, self.records, self.nodes, self.state, live_records, live_nodes)
+            core.mark_lines(shadow.lines, self.leaves, self.nodes, self.state, live_records, live_nodes)
         new_records, new_nodes = (np.cumsum(live, dtype=np.int64) for live in (live_records, live_nodes))
         self.records[1 : int(new_records[-1]) + 1] = self.records[live_records != 0]
         kept = self.nodes[live_nodes != 0]
@@ -77,20 +115,26 @@ class Touched:
         kept[:, core.REST] = rests
         self.nodes[1 : len(kept) + 1] = kept
         for shadow in shadows:
-            for slots in (shadow.writes, shadow.reads):
-                core.renumber_slots(slots, new_records, new_nodes)
-        self.state[:] = 1
+            core.renumber_lines(shadow.lines, self.leaves, new_records, new_nodes)
+        self.state[[core.FIRST_RECORD, core.FIRST_NODE]] = 1
         self.state[core.NEXT_RECORD] = new_records[-1] + 1
         self.state[core.NEXT_NODE] = new_nodes[-1] + 1
         self.collections += 1
 
 
+def _first_state() -> NDArray[np.int64]:
+    state = np.ones(core.STATES, np.int64)  # number 0 stands for none
+    state[[core.FREE_LEAF, core.LIVE_LEAVES]] = 0
+    return state
+
+
 def _grown(table: core.Array, least: int) -> core.Array:
-    """The table with twice the rows that are needed, if it has less than half as many again."""
-    if len(table) >= least + least // 2:
+    """The table with more rows than are needed, by half where they are many, if it has less than half of that now."""
+    more = least // 2 if least > _SMALL else least
+    if len(table) >= least + more // 2:
         return table
     if least >= _MOST:
         raise NotModelled(f"more than {_MOST} accesses that may race with later ones", hint="launch fewer blocks")
-    larger = np.zeros((min(2 * least, _MOST), table.shape[1]), table.dtype)
+    larger = np.zeros((min(least + more, _MOST), table.shape[1]), table.dtype)
     larger[: len(table)] = table
     return larger
