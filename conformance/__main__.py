@@ -1,6 +1,6 @@
 """`python -m tileproof.conformance`, and the console script: the command line, with its imports under its own care.
 
-The imports take a good second. Ctrl-C in that time must end as it does later: in one line and exit code 2.
+The imports take half a second. Ctrl-C in that time must end as it does later: in one line and exit code 2.
 """
 
 import sys

@@ -7,8 +7,6 @@ from typing import Annotated
 import typer
 
 from tileproof.conformance.launch_argument import parse_argument
-from tileproof.conformance.ptx_run import KernelLaunch, describe, run_kernel, save
-from tileproof.conformance.ptx_trace import parse_element
 from tileproof.conformance.target import Schedule
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import Index3
@@ -47,6 +45,9 @@ def run(
     ] = False,
 ) -> None:
     """Run one launch; exit code 1 where the device has a finding."""
+    from tileproof.conformance.ptx_run import KernelLaunch, describe, run_kernel, save  # here: the device loads slowly
+    from tileproof.conformance.ptx_trace import parse_element
+
     places = [_place(text) for text in save_ or ()]
     launch = KernelLaunch(
         file=file,

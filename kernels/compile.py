@@ -37,7 +37,7 @@ _HEADER_PACKAGES = {
     "nv/target": "nvidia-cuda-cccl",
 }
 
-_ARCHITECTURE = re.compile(r"sm_\d+[af]?")
+_ARCHITECTURE = re.compile(r"sm_(\d+)[af]?")
 _COMPILER_VERSION = re.compile(r"Cuda compilation tools, release [\d.]+, V([\d.]+)")
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 
@@ -76,27 +76,39 @@ class CompiledModule:
         return tuple(_ENTRY.findall(self.ptx))
 
 
-def compile_source(source: str, *, name: str, arch: str = "sm_90a") -> CompiledModule:
+def compile_source(source: str, *, name: str, arch: str = "sm_90a", defines: tuple[str, ...] = ()) -> CompiledModule:
     """Compile CUDA C++ once per process; a second call with equal arguments returns the same object.
 
     Args:
         source: CUDA C++ text. It may include this package's *.cuh files and the CUDA headers.
         name: file name for line information and messages, without a directory.
         arch: real architecture with its suffix letter, for example "sm_90a".
+        defines: macros as "NAME=VALUE", for sources that are compiled in several variants.
 
     Raises:
         CompileError: the source does not compile for this architecture.
         Refusal: `arch` is not a real architecture, or NVRTC or the CUDA headers are missing.
     """
-    if not _ARCHITECTURE.fullmatch(arch):
+    architecture_number(arch)
+    return _compile(source, name, arch, defines)
+
+
+def architecture_number(arch: str) -> int:
+    """The compute capability times ten: 90 of "sm_90a".
+
+    Raises:
+        Refusal: `arch` is not a real architecture.
+    """
+    match = _ARCHITECTURE.fullmatch(arch)
+    if match is None:
         raise Refusal(f"architecture {arch!r} is not a real one", hint="name it like sm_90a")
-    return _compile(source, name, arch)
+    return int(match[1])
 
 
 @cache
-def _compile(source: str, name: str, arch: str) -> CompiledModule:
+def _compile(source: str, name: str, arch: str, defines: tuple[str, ...]) -> CompiledModule:
     nvrtc = _nvrtc()
-    options = (f"--gpu-architecture={arch}", *COMMON_OPTIONS)
+    options = (f"--gpu-architecture={arch}", *COMMON_OPTIONS, *(f"--define-macro={define}" for define in defines))
     includes = cuda_include_directories()
     headers = _own_headers()
     program = _checked(

@@ -9,6 +9,20 @@ __device__ __forceinline__ unsigned cvt_rn_satfinite_e4m3x2_f32(float upper, flo
     return pair;
 }
 
+// NOTE: every NaN becomes 0x7FFF (PTX ISA 9.0, "cvt").
+__device__ __forceinline__ unsigned short cvt_rn_bf16_f32(float value) {
+    unsigned short bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+// NOTE: the first operand lands in the upper half.
+__device__ __forceinline__ unsigned cvt_rn_bf16x2_f32(float upper, float lower) {
+    unsigned pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(upper), "f"(lower));
+    return pair;
+}
+
 __device__ __forceinline__ unsigned short cvt_rn_f16_f32(float value) {
     unsigned short bits;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tileproof.kernels.compile import compile_source
-from tileproof.kernels.device import Argument, Device, Extent3, KnowsItsBuffers, Report
+from tileproof.kernels.device import Argument, Device, DeviceFinding, Extent3, KnowsItsBuffers, Report
 from tileproof.kernels.tensor import Tensor, contiguous_strides
 from tileproof.oracle.refusal import Refusal
 
@@ -101,6 +101,23 @@ class Launch:
     report: Report | None
 
 
+@dataclass(frozen=True)
+class JoinedReport:
+    """What a device says about several launches of one operator, in their order."""
+
+    reports: tuple[Report, ...]
+
+    @property
+    def findings(self) -> Sequence[DeviceFinding]:
+        """Of all launches."""
+        return [finding for report in self.reports for finding in report.findings]
+
+    @property
+    def notes(self) -> Sequence[object]:
+        """Of all launches."""
+        return [note for report in self.reports for note in report.notes]
+
+
 class Kernel:
     """A source, compiled for a device and loaded on it.
 
@@ -108,12 +125,13 @@ class Kernel:
         device: where it will run.
         name: stem of the source file; names the module in line information and in every `Launch`.
         source: CUDA C++ text.
+        defines: macros of the variant, as `compile_source` takes them.
     """
 
-    def __init__(self, device: Device, *, name: str, source: str) -> None:
+    def __init__(self, device: Device, *, name: str, source: str, defines: tuple[str, ...] = ()) -> None:
         self.device = device
         self.name = name
-        self.functions = device.load(compile_source(source, name=f"{name}.cu", arch=device.arch))
+        self.functions = device.load(compile_source(source, name=f"{name}.cu", arch=device.arch, defines=defines))
 
     def launch(
         self,

@@ -68,6 +68,15 @@ CUDA_FAST_SILU = SiluRule(
     division_ulps=2,
     source="CUDA C++ Programming Guide, intrinsic functions: __expf 2 + floor(|1.173 x|) ulp, __fdividef 2 ulp",
 )
+#: What follows from the error of ex2.approx alone, for an expf that reduces its argument by two fused operations, as
+#: CUDA 13.0's does. ex2: 2 ulp, at most 2^-22 of its result. The reduced argument is at most 1/2, so each operation
+#: rounds by at most 2^-26 and exp changes by less than 2^-25 of itself. Together below 2.25 · 2^-23: 4.5 ulp.
+CUDA_EX2_SILU = SiluRule(
+    name="expf through ex2.approx, IEEE division",
+    exp_ulps=5,
+    source="PTX ISA 9.0, ex2.approx.ftz.f32: 2 ulp over the full range; the PTX of expf by NVRTC 13.0.88",
+    evidence=Evidence.DOCUMENTED,
+)
 
 
 def exp_bracket(rule: SiluRule, x: Number) -> Bracket:

@@ -28,6 +28,14 @@ _FLOATS = ("f16", "bf16", "f32", "f64", "f16x2", "bf16x2")
 _ROUNDINGS = frozenset({"rn", "rz", "rm", "rp"})
 _APPROXIMATE = frozenset({"approx", "full"})
 
+# What ptxas 13.0.88 assembles to something that PTX does not say; docs/ptxas.md shows the machine code.
+_LOSES_ITS_GUARD = frozenset({"testp", "set"})
+_VIDEO = frozenset(f"v{name}{lanes}" for name in ("add", "sub", "avrg", "absdiff", "min", "max") for lanes in (2, 4))
+# Canonical or with its bits, by what ptxas makes of it; and of two NaN of f64 either one, by the order that it chooses.
+_NAN_IS_OPEN = frozenset({"neg", "abs"})
+_FOLDED = frozenset({"min", "max"})  # of one register twice: the register, NaN and all
+_SHIFTS = frozenset({"shl", "shr"})  # by a register that holds a float: it is converted to an integer first
+
 
 class Flaw(StrEnum):
     """The defect of a flawed program."""
@@ -82,7 +90,7 @@ _SPECIAL_WORDS = np.array(
 
 
 @cache
-def _forms(approximate: bool) -> dict[str, list[Form]]:
+def usable_forms(approximate: bool) -> dict[str, list[Form]]:
     found: dict[str, list[Form]] = {}
     for mnemonic in arithmetic_mnemonics():
         usable = [form for form in accepted_forms(mnemonic) if _usable(form, approximate)]
@@ -91,7 +99,7 @@ def _forms(approximate: bool) -> dict[str, list[Form]]:
     return found
 
 
-def _shown(types: Sequence[str]) -> tuple[str, ...]:
+def shown_types(types: Sequence[str]) -> tuple[str, ...]:
     """Types of the operands that PTX writes: the carry flag is not among them."""
     return tuple(name for name in types if name != "carry")
 
@@ -99,7 +107,7 @@ def _shown(types: Sequence[str]) -> tuple[str, ...]:
 def _usable(form: Form, approximate: bool) -> bool:
     if _APPROXIMATE & set(form.qualifiers) and not approximate:
         return False
-    types = _shown(form.operation.destinations) + _shown(form.operation.sources)
+    types = shown_types(form.operation.destinations) + shown_types(form.operation.sources)
     if any(SCALARS[name].bits not in (16, 32, 64) for name in types if name != "pred"):
         return False
     if not form.operation.requires.met_by("sm_90a"):
@@ -111,10 +119,10 @@ def _usable(form: Form, approximate: bool) -> bool:
 class _Writer:
     """Writes the statements of one program."""
 
-    def __init__(self, seed: int, flaw: Flaw, opcodes: frozenset[str] | None) -> None:
+    def __init__(self, seed: int, flaw: Flaw, measured: frozenset[str] | None) -> None:
         self.draw = np.random.default_rng(seed)
         self.flaw = flaw
-        self.opcodes = opcodes
+        self.measured = measured
         self.threads = int(self.draw.choice([32, 64, 96, 128, 40]))
         self.blocks = int(self.draw.integers(1, 5))
         self.lines: list[str] = []
@@ -156,24 +164,42 @@ class _Writer:
     # -- statements ----------------------------------------------------------------------------------------------
 
     def arithmetic(self, guard: str = "") -> None:
-        known = _forms(self.flaw is Flaw.APPROXIMATE)
+        known = usable_forms(self.flaw is Flaw.APPROXIMATE)
         mnemonics = list(known)
         for _ in range(50):
             forms = known[str(self.draw.choice(mnemonics))]
             form = forms[int(self.draw.integers(len(forms)))]
-            if self.opcodes is None or form.opcode in self.opcodes or form.mnemonic == "lop3":
+            if self.measured is None or (form.opcode in self.measured and self.assembled_right(form, guard)):
                 break
         else:
             return
-        sources = [self.register(name) for name in _shown(form.operation.sources)]
+        sources = [self.register(name) for name in shown_types(form.operation.sources)]
+        if self.measured is not None and form.mnemonic in _FOLDED and form.types[0] in _FLOATS:
+            sources = self.different(form.operation.sources)
+        if self.measured is not None and form.mnemonic in _SHIFTS:
+            self.emit(f"mov.b32 %t0, {sources[1]};")
+            sources[1] = "%t0"
         if "carry" in form.operation.sources:
             self.emit(f"{guard}add.cc.u32 %t0, {self.word()}, {self.word()};")
-        if form.mnemonic == "lop3":
-            sources[-1] = str(int(self.draw.integers(256)))
-        targets = [self.register(name) for name in _shown(form.operation.destinations)]
+        for index in form.operation.immediates:
+            sources[index] = str(int(self.draw.integers(256)))
+        targets = [self.register(name) for name in shown_types(form.operation.destinations)]
         if len(targets) == 2 and targets[0] == targets[1]:
             targets = ["%p0", "%p1"]
         self.emit(f"{guard}{form.opcode} {'|'.join(targets)}, {', '.join(sources)};")
+
+    def assembled_right(self, form: Form, guard: str) -> bool:
+        """Whether the assembler keeps to PTX there."""
+        if form.mnemonic in _LOSES_ITS_GUARD or (form.mnemonic in _VIDEO and "add" in form.qualifiers):
+            return not guard
+        if form.operation.destinations[0] == "f64" and form.operation.sources.count("f64") > 1:
+            return False
+        return not (form.mnemonic in _NAN_IS_OPEN and form.types[0] in _FLOATS)
+
+    def different(self, types: Sequence[str]) -> list[str]:
+        """A register for each operand, none of them twice."""
+        name, count = {16: ("h", HALVES), 32: ("w", WORDS), 64: ("l", LONGS)}[SCALARS[types[0]].bits]
+        return [f"%{name}{int(index)}" for index in self.draw.permutation(count)[: len(types)]]
 
     def guarded(self) -> None:
         negation = "!" if self.draw.integers(2) else ""
@@ -449,13 +475,14 @@ _MODULE = """.version 9.0
 """
 
 
-def random_program(seed: int, flaw: Flaw = Flaw.NONE, opcodes: frozenset[str] | None = None) -> RandomProgram:
+def random_program(seed: int, flaw: Flaw = Flaw.NONE, measured: frozenset[str] | None = None) -> RandomProgram:
     """A program.
 
     Args:
         seed: the same seed gives the same program.
         flaw: the defect to put in.
-        opcodes: arithmetic that may be used; None for all that is modelled.
+        measured: for a GPU: opcodes that it was shown to execute as modelled; only these are used, and nothing that
+            the assembler is known to get wrong. None for all that is modelled.
     """
-    writer = _Writer(seed, flaw, opcodes)
+    writer = _Writer(seed, flaw, measured)
     return RandomProgram(writer.text(), writer.blocks, writer.threads, flaw)

@@ -68,6 +68,18 @@ CUfunction load(const std::string& cubin, const std::string& entry) {
     return function;
 }
 
+// 32 rows of 128 words, boxes of one row.
+CUtensorMap tensor_map(CUdeviceptr words) {
+    DRIVER(cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled");
+    const cuuint64_t shape[] = {128, 32}, strides[] = {512};
+    const cuuint32_t box[] = {128, 1}, steps[] = {1, 1};
+    CUtensorMap map;
+    check(cuTensorMapEncodeTiled_(&map, CU_TENSOR_MAP_DATA_TYPE_UINT32, 2, reinterpret_cast<void*>(words), shape, strides,
+                                  box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                                  CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+    return map;
+}
+
 struct Kernel {
     CUfunction function;
     unsigned blocks, threads;
@@ -84,6 +96,7 @@ class Launcher {
         const Words words = words_of(input);
         in_ = room(words.size());
         check(cuMemcpyHtoD_(in_, words.data(), words.size() * sizeof(unsigned)));
+        map_ = tensor_map(in_);
         for (CUstream& stream : streams_) check(cuStreamCreate_(&stream, CU_STREAM_NON_BLOCKING));
         if (at_once == 1) return;
         check(cuStreamCreate_(&beside_, CU_STREAM_NON_BLOCKING));
@@ -106,7 +119,7 @@ class Launcher {
         }
         for (size_t i = 0; i < streams_.size(); ++i) {
             CUdeviceptr out = out_ + i * size * sizeof(unsigned), work = work_ + i * kWorkWords * sizeof(unsigned);
-            void* arguments[] = {&out, &in_, &work};
+            void* arguments[] = {&out, &in_, &work, &map_};
             launch(kernel.function, kernel.blocks, kernel.threads, streams_[i], arguments);
         }
         check(cuCtxSynchronize_());
@@ -125,6 +138,7 @@ class Launcher {
     }
 
     std::vector<CUstream> streams_;
+    CUtensorMap map_;
     CUdeviceptr work_, out_, in_ = 0, noise_words_ = 0;
     CUstream beside_ = nullptr;
     CUfunction noise_ = nullptr;

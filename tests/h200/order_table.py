@@ -6,6 +6,7 @@ Of each kernel, right and wrong: in how many of 3,000 launches a value was wrong
 something. The kernels are launched by `order_table.cpp` (built here with nvcc), so that no interpreter runs under a
 tool. A process that ends early or is silent for long is replaced by one that goes on behind its last kernel; a kernel
 whose silence is doubtful gets a process of its own. What SECONDS (330) leave no time for is recorded as null.
+EVIDENCE.logs.txt keeps what the tools wrote.
 """
 
 import json
@@ -38,7 +39,7 @@ LAUNCHES = 3000
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SIDES = ("wrong", "right")
 #: Kernels of one process, processes at once, seconds without a word after which one is given up.
-TOGETHER, AT_ONCE, SILENCE_S = 6, 12, 12.0
+TOGETHER, AT_ONCE, SILENCE_S = 6, 12, 20.0
 #: How much of the time the values may take.
 VALUES_SHARE = 0.4
 DID_NOT_END, ENDED = "it did not end", "the process ended here"
@@ -47,6 +48,7 @@ _DEADLOCK = ("--racecheck-deadlock-timeout", "3000")
 #: Where the analysis of races ends its process, the hazards alone may not.
 _SECOND_TRY = ("--racecheck-report", "hazard", "--racecheck-num-workers", "1")
 _PORTS = 49152
+_MOST_OF_A_LOG = 20_000
 NOISE = """extern "C" __global__ void noise(unsigned* words, unsigned count) {
     for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
         words[i] = words[i] * 5 + 1;
@@ -100,6 +102,7 @@ class Bench:
 
     def __init__(self, folder: Path, launcher: Sequence[str], tool: str = "compute-sanitizer") -> None:
         self.folder, self.launcher, self.tool = folder, tuple(launcher), tool
+        self.logs: list[str] = []
         self._count = 0
         self._lock = threading.Lock()
 
@@ -138,7 +141,9 @@ def run(task: Task, bench: Bench, worker: int) -> Answer:
     options = ("--tool", task.tool, "--log-file", str(log), "--port", str(_PORTS + 32 * worker), *_OPTIONS)
     extra = (*(_DEADLOCK if task.tool == "racecheck" else ()), *(_SECOND_TRY if task.again else ()))
     seen = followed([bench.tool, *options, *extra, *bench.launches(task)], SILENCE_S)
-    return words(task, seen, log.read_text(errors="replace") if log.exists() else "")
+    said = log.read_text(errors="replace") if log.exists() else ""
+    bench.logs.append(f"## {task} {seen}\n{said[:_MOST_OF_A_LOG]}\n")
+    return words(task, seen, said)
 
 
 def values(task: Task, seen: Followed) -> Answer:
@@ -272,15 +277,13 @@ def run_all(
     return known
 
 
-def tool_tasks(count: int) -> list[Task]:
-    """Every tool over every kernel, wrong ones first."""
-
-    def chunks() -> Iterator[tuple[int, ...]]:
-        places = iter(range(count))
-        while chunk := tuple(islice(places, TOGETHER)):
-            yield chunk
-
-    return [Task(tool, side, chunk) for side, chunk, tool in product(SIDES, tuple(chunks()), TOOLS)]
+def tool_tasks(pairs: Sequence[Pair]) -> list[Task]:
+    """Every tool over every kernel, wrong ones first; what may hang comes last and alone."""
+    alone = [index for index, pair in enumerate(pairs) if pair.may_hang]
+    others = iter([index for index in range(len(pairs)) if index not in alone])
+    chunks = tuple(iter(lambda: tuple(islice(others, TOGETHER)), ()))
+    together = [Task(tool, side, chunk) for side, chunk, tool in product(SIDES, chunks, TOOLS)]
+    return together + [Task(tool, side, (index,)) for side, index, tool in product(SIDES, alone, TOOLS)]
 
 
 def build(folder: Path) -> Bench:
@@ -354,7 +357,7 @@ def main() -> None:
         everything = tuple(range(len(PAIRS)))
         known = run_all([Task("values", side, everything) for side in SIDES], bench, 1, start + VALUES_SHARE * seconds)
         say(start, "values")
-        known |= run_all(tool_tasks(len(PAIRS)), bench, AT_ONCE, start + seconds - SILENCE_S)
+        known |= run_all(tool_tasks(PAIRS), bench, AT_ONCE, start + seconds - SILENCE_S)
         say(start, "tools")
     version = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True, check=False)
     rows = [row(index, pair, known) for index, pair in enumerate(PAIRS)]
@@ -366,6 +369,7 @@ def main() -> None:
         "launches": LAUNCHES,
         "rows": rows,
     }
+    Path(sys.argv[1]).with_suffix(".logs.txt").write_text("".join(bench.logs))
     Path(sys.argv[1]).write_text(json.dumps(evidence, indent=1) + "\n")
     for side in SIDES:
         shown = sum(bool(line[f"{side}_values"]) for line in rows)

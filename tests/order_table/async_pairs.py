@@ -45,7 +45,7 @@ _COPY = """    __shared__ alignas(16) u32 s[512];
     out[g] = load_shared(&s[511 - t]);"""
 
 # Every thread writes, arrives, waits for all and reads what another one wrote.
-_PHASE = """    __shared__ u32 s[128];
+PHASE = """    __shared__ u32 s[128];
     __shared__ u64 full;
     if (t == 0) init(&full, 128);
     __syncthreads();
@@ -162,20 +162,17 @@ PAIRS = (
     if (t == 0) init(&full, 128);
     __syncthreads();
     copy16(&s[4 * t], &in[4 * t]);
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(at(&full)) : "memory");
+    arrive_copies(&full);
     wait(&full, 0);
     out[g] = load_shared(&s[511 - t]);
     asm volatile("cp.async.wait_all;" ::: "memory");""",
-        (
-            'asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(at(&full)) : "memory");',
-            "arrive(&full);",
-        ),
+        ("arrive_copies(&full)", "arrive(&full)"),
         _mirror_512,
     ),
     Pair(
         "arrive before the write",
         "an mbarrier arrival after the write that it publishes",
-        _PHASE,
+        PHASE,
         (
             "    store_shared(&s[t], in[t]);\n    arrive(&full);\n",
             "    arrive(&full);\n    store_shared(&s[t], in[t]);\n",
@@ -200,7 +197,7 @@ PAIRS = (
     Pair(
         "wrong parity",
         "a wait for the phase in progress, not for the one before",
-        _PHASE,
+        PHASE,
         ("wait(&full, 0)", "wait(&full, 1)"),
         _mirror,
         kinds=("race", "deadlock"),
@@ -209,7 +206,7 @@ PAIRS = (
     Pair(
         "count too small",
         "a phase that counts every writer",
-        _PHASE,
+        PHASE,
         ("init(&full, 128)", "init(&full, 64)"),
         _mirror,
         kinds=("race", "barrier", "deadlock"),

@@ -59,7 +59,7 @@ PAIRS = (
     Pair(
         "write after the cluster arrival",
         "what a thread does between arrival and wait is not ordered",
-        _EXCHANGE,
+        _EXCHANGE + "\n    cluster_arrive(); cluster_wait();  // nobody has gone when the late write comes",
         (
             "    store_peer(peer(&s[127 - t], other), in[g]);\n    cluster_arrive();\n    cluster_wait();\n",
             "    cluster_arrive();\n    store_peer(peer(&s[127 - t], other), in[g]);\n    cluster_wait();\n",
@@ -129,5 +129,59 @@ PAIRS = (
         _crossed,
         blocks=2,
         cluster=2,
+    ),
+    Pair(
+        "relaxed cluster arrival after a fence",
+        "a relaxed arrival publishes what a fence of the cluster's scope released",
+        """    __shared__ u32 s[128];
+    const u32 other = rank() ^ 1;
+    cluster_arrive(); cluster_wait();
+    store_peer(peer(&s[127 - t], other), in[g]);
+    fence_cluster();
+    cluster_arrive_relaxed();
+    cluster_wait();
+    out[g] = load_shared(&s[t]);""",
+        ("    fence_cluster();\n", ""),
+        _crossed,
+        blocks=2,
+        cluster=2,
+    ),
+    Pair(
+        "st.async",
+        "a wait for the barrier that the store to a peer signals",
+        """    __shared__ u32 s[128];
+    __shared__ u64 full;
+    const u32 other = rank() ^ 1;
+    if (t == 0) { init(&full, 1); arrive_expect(&full, 512); }
+    cluster_arrive(); cluster_wait();
+    store_async(peer(&s[127 - t], other), in[g], peer(&full, other));
+    wait(&full, 0);
+    out[g] = load_shared(&s[t]);
+    cluster_arrive(); cluster_wait();""",
+        (
+            "    wait(&full, 0);\n    out[g] = load_shared(&s[t]);\n",
+            "    out[g] = load_shared(&s[t]);\n    wait(&full, 0);\n",
+        ),
+        _crossed,
+        blocks=2,
+        cluster=2,
+        kinds=("race", "uninitialised"),
+    ),
+    Pair(
+        "multicast",
+        "every block waits for its own part of a multicast copy",
+        """    __shared__ alignas(128) u32 s[128];
+    __shared__ u64 full;
+    if (t == 0) { init(&full, 1); arrive_expect(&full, 512); }
+    cluster_arrive(); cluster_wait();
+    if (t == 0 && rank() == 0) bulk_multicast(s, in, 512, &full, 3);
+    wait(&full, 0);
+    out[g] = load_shared(&s[127 - t]);
+    cluster_arrive(); cluster_wait();""",
+        ("    wait(&full, 0);\n", "    if (rank() == 0) wait(&full, 0);\n"),
+        lambda words: np.tile(words[:128][::-1], 2),
+        blocks=2,
+        cluster=2,
+        kinds=("race", "uninitialised"),
     ),
 )

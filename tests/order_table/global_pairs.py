@@ -32,6 +32,8 @@ _FENCED = _message(
 )
 _SEMANTIC = _message("", "store_release(flag, 1);", "load_acquire(flag)", "")
 
+_ONE_SIDED = _message("fence_release();", "store_relaxed(flag, 1);", "load_relaxed(flag)", "fence_acquire();")
+
 
 def _second(words: Words) -> Words:
     return np.concatenate((np.zeros(128, np.uint32), words[:128][::-1]))
@@ -223,7 +225,11 @@ PAIRS = (
         "ld.acquire of the block's scope",
         "an acquiring load whose scope includes the writer",
         _SEMANTIC,
-        ("load_acquire(flag)", "load_acquire_cta(flag)"),
+        # The poll itself reads the device's memory: a poll of the block's scope may see its own cache for ever.
+        (
+            "while (load_acquire(flag) == 0) {}",
+            "while (load_relaxed(flag) == 0) {}\n            load_acquire_cta(flag);",
+        ),
         _second,
         blocks=2,
         kinds=("race", "scope"),
@@ -241,6 +247,60 @@ PAIRS = (
         "an acquiring load of the location that a relaxed one read acquires too",
         _message("", "store_release(flag, 1);", "load_relaxed(flag)", "load_acquire(flag);  // same"),
         ("load_acquire(flag);  // same", "load_acquire(flag + 1);"),
+        _second,
+        blocks=2,
+    ),
+    Pair(
+        "fence.release",
+        "a fence that releases only, before the flag",
+        _ONE_SIDED,
+        ("fence_release()", "fence_acquire()"),
+        _second,
+        blocks=2,
+    ),
+    Pair(
+        "fence.acquire",
+        "a fence that acquires only, after the flag",
+        _ONE_SIDED,
+        ("fence_acquire()", "fence_release()"),
+        _second,
+        blocks=2,
+    ),
+    Pair(
+        "volatile flag",
+        "a fence before a volatile flag, which releases nothing itself",
+        _message("__threadfence();  // release", "store_volatile(flag, 1);", "load_volatile(flag)", "__threadfence();"),
+        ("__threadfence();  // release", ""),
+        _second,
+        blocks=2,
+    ),
+    Pair(
+        "weak poll",
+        "a flag that is read by a strong load",
+        _FENCED,
+        ("load_relaxed(flag)", "load_weak(flag)"),
+        _second,
+        blocks=2,
+        may_hang=True,
+    ),
+    Pair(
+        "red as a flag",
+        "a reduction sets a flag like a store: with a fence before it",
+        _message("fence_gpu();", "red_relaxed(flag, 1);", "load_acquire(flag)", ""),
+        ("fence_gpu();", ""),
+        _second,
+        blocks=2,
+    ),
+    Pair(
+        "red does not acquire",
+        "an atomic with a fence behind it acquires, a reduction does not",
+        _message(
+            "store_release(flag, 1);", "store_relaxed(flag + 1, 1);", "add_relaxed(flag, 0)", "fence_gpu();  // acquire"
+        ),
+        (
+            "while (add_relaxed(flag, 0) == 0) {}",
+            "while (load_relaxed(flag + 1) == 0) {}\n            red_relaxed(flag, 0);",
+        ),
         _second,
         blocks=2,
     ),
@@ -377,6 +437,18 @@ PAIRS = (
     if (t == 0) add_relaxed(cell, 1);
     out[g] = t;""",
         ("if (t == 0) add_relaxed(cell, 1);", "if (t == 0) { if (b) add_relaxed(cell, 1); else store_weak(cell, 1); }"),
+        lambda words: np.tile(np.arange(128, dtype=np.uint32), 2),
+        blocks=2,
+        visible=False,
+    ),
+    Pair(
+        "atomics of different sizes",
+        "atomics on one place have one size",
+        """    u32* cell = work + 1024;
+    if (t == 0 && b == 1) add_relaxed(cell, 1);
+    if (t == 0 && b == 0) add_relaxed(cell, 1);
+    out[g] = t;""",
+        ("b == 0) add_relaxed(cell, 1)", "b == 0) atomicAdd(reinterpret_cast<u64*>(cell), 1ull)"),
         lambda words: np.tile(np.arange(128, dtype=np.uint32), 2),
         blocks=2,
         visible=False,

@@ -25,7 +25,11 @@ def launch(pair: Pair, source: str, schedule: str, seed: int) -> Shown:
     out = device.allocate((expected.size,), np.uint32)
     words, work = device.upload(input_words()), device.upload(np.zeros(WORDS, np.uint32))
     kernel = device.load(compile_source(source, name="k.cu"))["k"]
+    map_ = device.tensor_map(words, dtype="uint32", shape=(128, 32), strides_bytes=(512,), box=(128, 1))
     report = kernel.launch(
-        grid=(pair.blocks, 1, 1), block=(pair.threads, 1, 1), cluster=(pair.cluster, 1, 1), args=(out, words, work)
+        grid=(pair.blocks, 1, 1),
+        block=(pair.threads, 1, 1),
+        cluster=(pair.cluster, 1, 1),
+        args=(out, words, work, *([map_] if pair.tensor else [])),
     )
     return Shown(report, out.download())

@@ -2,7 +2,7 @@
 
 All kernels are `k(unsigned* out, const unsigned* in, unsigned* work)`: `in` holds 4096 words that all differ,
 `work` 4096 zeros, and `out` has a word for each thread of the launch. What a right kernel leaves in `out` is a function
-of `in`.
+of `in`. A kernel with a tensor has a fourth argument, a tensor map of `in` as 32 rows of 128 words, boxes of one row.
 """
 
 import hashlib
@@ -38,6 +38,7 @@ class Pair:
         cluster: blocks of a cluster.
         kinds: findings that the wrong kernel may have; at least one of them must come.
         visible: whether a wrong value can come out at all.
+        tensor: the kernel has a tensor map.
         may_hang: the wrong kernel may wait for ever, so a GPU does not get it.
     """
 
@@ -51,6 +52,7 @@ class Pair:
     cluster: int = 1
     kinds: tuple[str, ...] = ("race",)
     visible: bool = True
+    tensor: bool = False
     may_hang: bool = False
 
     @property
@@ -77,6 +79,6 @@ def _source(pair: Pair, body: str) -> str:
     cluster = f"__cluster_dims__({pair.cluster}) " if pair.cluster > 1 else ""
     return (
         f'{PRELUDE}\nextern "C" __global__ void {cluster}__launch_bounds__({pair.threads}) '
-        f"k(unsigned* out, const unsigned* in, unsigned* work) {{\n"
+        f"k(unsigned* out, const unsigned* in, unsigned* work{', const __grid_constant__ Map map' * pair.tensor}) {{\n"
         f"    const unsigned t = threadIdx.x, b = blockIdx.x, g = b * {pair.threads} + t;\n{body}\n}}\n"
     )

@@ -117,18 +117,27 @@ def test_a_tool_that_is_blind_leaves_all_unknown(script: ModuleType, bench: Any)
 
 
 def test_what_there_is_no_time_for_is_unknown(script: ModuleType, bench: Any) -> None:
-    assert script.run_all(script.tool_tasks(8), bench, 3, time.monotonic() - 1) == {}
+    assert script.run_all(script.tool_tasks(PAIRS[:8]), bench, 3, time.monotonic() - 1) == {}
     row = script.row(0, PAIRS[0], {})
     assert row["wrong_values"] is None
     assert row["wrong"] == dict.fromkeys(script.TOOLS)
     assert "lines" not in row
 
 
-def test_every_tool_gets_every_kernel_of_both_sides(script: ModuleType) -> None:
-    tasks = script.tool_tasks(13)
+def test_every_tool_gets_every_kernel_of_both_sides_and_those_that_may_hang_come_last(script: ModuleType) -> None:
+    tasks = script.tool_tasks(PAIRS)
     every = [(task.tool, task.side, kernel) for task in tasks for kernel in task.kernels]
-    assert len(every) == len(set(every)) == 4 * 2 * 13
+    assert len(every) == len(set(every)) == 4 * 2 * len(PAIRS)
     assert tasks[0].side == "wrong"
+    hanging = sum(pair.may_hang for pair in PAIRS)
+    assert hanging
+    assert all(PAIRS[task.kernels[0]].may_hang and len(task.kernels) == 1 for task in tasks[-8 * hanging :])
+
+
+def test_what_the_tools_wrote_is_kept(script: ModuleType, bench: Any) -> None:
+    known(script, bench, "racecheck", (0, 1))
+    assert "racecheck" in bench.logs[0]
+    assert "Race reported" in bench.logs[0]
 
 
 def test_a_row_keeps_words_lines_and_counts(script: ModuleType) -> None:

@@ -75,30 +75,33 @@ def _setp(opcode: Opcode) -> Operation:
         return _setp_packed(opcode, scalar)
     test = _test(opcode, scalar)
     combined = opcode.choose(*BOOLEAN, default="none")
-    destinations = ("pred", "pred")
+    # A comparison of single halves has no complement: ptxas 13.0.88 refuses `p|q` there.
+    count = 1 if scalar.name in ("f16", "bf16") else 2
+    destinations = ("pred",) * count
     if combined == "none":
 
         def compare(values: Sequence[Bits]) -> tuple[Bits, ...]:
             result = test(*values)
-            return result, result ^ np.uint64(1)
+            return (result, result ^ np.uint64(1))[:count]
 
-        return Operation(opcode.name, destinations, (scalar.name,) * 2, compare, whole(1, 1))
+        return Operation(
+            opcode.name, destinations, (scalar.name,) * 2, compare, whole(*(1,) * count), optional=count - 1
+        )
     combine, combine_undefined = BOOLEAN[combined], BOOLEAN_UNDEFINED[combined]
 
     def compare_and_combine(values: Sequence[Bits]) -> tuple[Bits, ...]:
         result = test(values[0], values[1])
-        return combine(result, values[2]), combine(result ^ np.uint64(1), values[2])
+        return (combine(result, values[2]), combine(result ^ np.uint64(1), values[2]))[:count]
 
     def undefined(values: Sequence[Bits], masks: Sequence[Bits]) -> tuple[Bits, ...]:
         result, unknown = test(values[0], values[1]), everything_if(union(masks[:2]), 1)
-        first, second = (
+        return tuple(
             combine_undefined((t, values[2]), (unknown, masks[2]))[0] & np.uint64(1)
-            for t in (result, result ^ np.uint64(1))
+            for t in (result, result ^ np.uint64(1))[:count]
         )
-        return first, second
 
     sources = (scalar.name, scalar.name, "pred")
-    return Operation(opcode.name, destinations, sources, compare_and_combine, undefined)
+    return Operation(opcode.name, destinations, sources, compare_and_combine, undefined, optional=count - 1)
 
 
 def _setp_packed(opcode: Opcode, scalar: Scalar) -> Operation:
@@ -123,7 +126,7 @@ def _setp_packed(opcode: Opcode, scalar: Scalar) -> Operation:
         return tuple(rule((t, values[2]), (u, masks[2]))[0] & np.uint64(1) for t, u in pairs)
 
     sources = (scalar.operand, scalar.operand, *predicate)
-    return Operation(opcode.name, ("pred", "pred"), sources, compare, undefined)
+    return Operation(opcode.name, ("pred", "pred"), sources, compare, undefined, optional=1)
 
 
 def _set(opcode: Opcode) -> Operation:

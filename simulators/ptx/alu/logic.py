@@ -1,6 +1,7 @@
 """Bitwise logic: and, or, xor, not, cnot, lop3 (PTX ISA, "Logic and Shift Instructions")."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -89,7 +90,8 @@ def _lop3(opcode: Opcode) -> Operation:
     combined = opcode.choose("and", "or", default="none")
     if combined != "none":
         return _lop3_tested(opcode, combined)
-    return opcode.operation(("b32",), ("b32", "b32", "b32", "u32"), lop3, _lop3_undefined)
+    plain = opcode.operation(("b32",), ("b32", "b32", "b32", "u32"), lop3, _lop3_undefined)
+    return replace(plain, immediates=(3,))
 
 
 def _lop3_tested(opcode: Opcode, combined: str) -> Operation:
@@ -108,7 +110,7 @@ def _lop3_tested(opcode: Opcode, combined: str) -> Operation:
         return mask, tested & np.uint64(1)
 
     sources = ("b32", "b32", "b32", "u32", "pred")
-    return Operation(opcode.name, ("b32", "pred"), sources, compute, undefined)
+    return Operation(opcode.name, ("b32", "pred"), sources, compute, undefined, immediates=(3,))
 
 
 FAMILIES = {"and": _binary, "or": _binary, "xor": _binary, "not": _not, "cnot": _cnot, "lop3": _lop3}

@@ -49,6 +49,8 @@ class Operation:
             the order of float values, lane by lane; `compute` gives one between. With the flag, results that are known
             to be exact at single operands count; without it the ends grow and fall as the function does.
         inverted: positions of predicate operands that `compute` reads inverted; no part of the name.
+        optional: how many of the last results an instruction may leave out.
+        immediates: positions of operands that must be constants.
     """
 
     name: str
@@ -60,6 +62,8 @@ class Operation:
     requires: Requirement = ALWAYS
     allowed: Allowed | None = None
     inverted: tuple[int, ...] = ()
+    optional: int = 0
+    immediates: tuple[int, ...] = ()
 
     @property
     def evidence(self) -> Evidence:

@@ -146,8 +146,10 @@ class Slots:
         results = pair(operands[0])
         shown = [type_ for type_ in operation.sources if type_ != CARRY]
         given = [type_ for type_ in operation.destinations if type_ != CARRY]
-        if len(operands) - 1 != len(shown) or len(results) > len(given):
+        if len(operands) - 1 != len(shown) or not len(given) - operation.optional <= len(results) <= len(given):
             raise not_modelled(instruction, f"{len(operands)} operands do not fit {operation.name}")
+        if any(not isinstance(operands[1 + index], Immediate) for index in operation.immediates):
+            raise not_modelled(instruction, f"{operation.name} chooses its function by a constant")
         inputs = [operand.register if isinstance(operand, Negated) else operand for operand in operands[1:]]
         negated = [index for index, operand in enumerate(operands[1:]) if isinstance(operand, Negated)]
         sources = [self.source(instruction, o, t) for o, t in zip(inputs, shown, strict=True)]

@@ -1,0 +1,172 @@
+"""The kernels of the FP8 product against the oracle's route-exact result, on the CPU device."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fp8_a8_call import Call, bits, check, padded
+
+from tileproof.kernels.fp8_a8_arguments import Operands
+from tileproof.kernels.fp8_a8_call_site import (
+    ATTN_INPUT_PROJ,
+    CALL_SITES,
+    GDN_INPUT_PROJ,
+    LINEAR,
+    LINEAR_ADD,
+    LINEAR_SWIGLU,
+    CallSite,
+)
+from tileproof.kernels.fp8_a8_gemm import Fp8A8Gemm
+from tileproof.kernels.fp8_a8_selector import Route
+from tileproof.kernels.launcher import NOTHING_TO_LAUNCH
+from tileproof.kernels.tensor import Tensor
+from tileproof.simulators.ptx.device import SHARED_BASES, Device
+
+ARCHITECTURES = ("sm_89", "sm_90a", "sm_120")
+
+# Weight rows of the smallest calls that keep the structure of tiles and outputs.
+TILED = {LINEAR: 256, LINEAR_ADD: 128, LINEAR_SWIGLU: 256, ATTN_INPUT_PROJ: 14 * 128, GDN_INPUT_PROJ: 8 * 128}
+RAGGED = {LINEAR: 9, LINEAR_ADD: 7, LINEAR_SWIGLU: 18, ATTN_INPUT_PROJ: 14, GDN_INPUT_PROJ: 8 * 3}
+every_site = pytest.mark.parametrize("site", CALL_SITES, ids=lambda site: site.name)
+every_architecture = pytest.mark.parametrize("arch", ARCHITECTURES)
+
+
+@every_site
+def test_every_call_site_has_the_oracles_bits_on_each_route(site: CallSite) -> None:
+    check(Call(site, 65, TILED[site], 256), Route.CP_ASYNC)
+    check(Call(site, 17, RAGGED[site], 33), Route.FALLBACK)
+
+
+@every_architecture
+def test_every_architecture_has_the_bits_of_its_own_matrix_unit(arch: str) -> None:
+    check(Call(LINEAR_ADD, 65, 128, 256), Route.CP_ASYNC, arch=arch)
+    check(Call(LINEAR_ADD, 17, 7, 33), Route.FALLBACK, arch=arch)
+
+
+@pytest.mark.slow
+@every_architecture
+@every_site
+def test_every_call_site_has_the_oracles_bits_on_every_architecture(site: CallSite, arch: str) -> None:
+    check(Call(site, 65, TILED[site], 384), Route.CP_ASYNC, arch=arch)
+    check(Call(site, 17, RAGGED[site], 33), Route.FALLBACK, arch=arch)
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 7, 8, 9, 16, 17, 33, 63, 64, 127, 129, 257])
+def test_the_tiled_route_is_right_at_every_edge_of_a_tile(tokens: int) -> None:
+    check(Call(LINEAR_ADD, tokens, 128, 128, seed=tokens, pad=16), Route.CP_ASYNC)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 5])
+def test_the_tiled_route_is_right_below_at_and_above_the_depth_of_its_ring(stages: int) -> None:
+    check(Call(LINEAR, 33, 128, 128 * stages, seed=stages), Route.CP_ASYNC)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "rows", "depth"), [(1, 1, 1), (16, 8, 32), (15, 7, 31), (65, 8, 33), (1, 17, 100), (63, 1, 64)]
+)
+def test_the_fallback_is_right_whole_and_ragged(tokens: int, rows: int, depth: int) -> None:
+    check(Call(LINEAR_ADD, tokens, rows, depth, pad=3), Route.FALLBACK)
+
+
+@pytest.mark.parametrize("site", [LINEAR_ADD, LINEAR_SWIGLU], ids=lambda site: site.name)
+def test_a_hostile_schedule_changes_nothing(site: CallSite) -> None:
+    for seed in range(3):
+        check(Call(site, 33, 128, 384), Route.CP_ASYNC, schedule="adversarial", seed=seed)
+
+
+def test_a_hostile_schedule_changes_nothing_of_the_fallback() -> None:
+    check(Call(LINEAR_SWIGLU, 17, 18, 33), Route.FALLBACK, schedule="adversarial", seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("tokens", [1, 63, 64, 65, 129])
+@every_site
+def test_twenty_hostile_schedules_change_nothing(site: CallSite, tokens: int, seed: int) -> None:
+    check(Call(site, tokens, TILED[site], 384, seed=tokens), Route.CP_ASYNC, schedule="adversarial", seed=seed)
+
+
+@pytest.mark.parametrize("base", [SHARED_BASES[1], SHARED_BASES[-1]])
+def test_the_tiled_route_needs_no_place_of_its_own_in_shared_memory(base: int) -> None:
+    check(Call(LINEAR, 9, 128, 256), Route.CP_ASYNC, shared_base=base)
+
+
+def test_routes_agree_bit_for_bit() -> None:
+    call = Call(LINEAR_ADD, 67, 128, 256)
+    tiled, fallback = (check(call, route).outputs[0] for route in (Route.CP_ASYNC, Route.FALLBACK))
+    assert np.array_equal(bits(tiled), bits(fallback))
+
+
+def test_a_token_has_the_same_bits_whatever_stands_beside_it() -> None:
+    anchor = Call(LINEAR, 65, 128, 256, nan_token=64)
+    device = Device()
+    gemm = Fp8A8Gemm(device, LINEAR)
+    a, scales, b, weight_scales = anchor.operands
+    rows = {}
+    for tokens in (1, 64, 65):
+        operands = Operands(
+            *(Tensor.whole(device.upload(part)) for part in (a[:tokens], scales[:tokens], b, weight_scales))
+        )
+        out = device.allocate((tokens, 128), np.dtype(anchor.residual.dtype))
+        gemm(operands, (Tensor.whole(out),), route=Route.CP_ASYNC)
+        rows[tokens] = bits(out.download()[0])
+    assert np.array_equal(rows[1], rows[64])
+    assert np.array_equal(rows[1], rows[65])
+
+
+def test_nan_codes_reach_their_token_alone() -> None:
+    outputs = check(Call(LINEAR, 66, 128, 128, nan_token=64), Route.CP_ASYNC).outputs[0]
+    assert np.all(bits(outputs[64]) == 0x7FFF)
+    assert np.all(np.isfinite(np.delete(outputs, 64, axis=0).astype(np.float32)))
+
+
+@pytest.mark.parametrize("scale", [2.0**-17, 2.0**-14])
+def test_the_bracket_of_the_exponential_lies_in_the_proven_set(scale: float) -> None:
+    call = Call(LINEAR_SWIGLU, 64, 256, 128, scale=scale)
+    result = check(call, Route.CP_ASYNC)
+    lower, upper = (bits(end) for end in call.expected("sm_90a"))
+    for end in result.buffers[0].bracket():
+        assert np.all((bits(end) == lower) | (bits(end) == upper))
+
+
+def test_no_tokens_launch_nothing() -> None:
+    device = Device()
+    call = Call(LINEAR, 0, 128, 128)
+    for route in (None, Route.CP_ASYNC, Route.FALLBACK):
+        assert call.run(device, Fp8A8Gemm(device, LINEAR), route).launch.route == NOTHING_TO_LAUNCH
+
+
+def test_rows_that_are_not_aligned_go_to_the_fallback() -> None:
+    device = Device()
+    gemm = Fp8A8Gemm(device, LINEAR)
+    for pad, route in ((16, Route.CP_ASYNC), (3, Route.FALLBACK)):
+        call = replace(Call(LINEAR, 2, 128, 128), pad=pad)
+        result = call.run(device, gemm, None)
+        assert result.launch.route == route
+        assert np.array_equal(bits(result.outputs[0]), bits(call.expected("sm_90a")[0]))
+
+
+def test_outputs_of_a_split_may_lie_anywhere() -> None:
+    """Four outputs in one allocation, each with a row stride of its own."""
+    device = Device()
+    call = Call(ATTN_INPUT_PROJ, 3, 14 * 128, 128)
+    a, scales, b, weight_scales = call.operands
+    operands = Operands(*(Tensor.whole(device.upload(part)) for part in (a, scales, b, weight_scales)))
+    out = padded(device, np.zeros((3, 14 * 128), call.residual.dtype), 8, -77)
+    begins = np.cumsum((0, *call.widths))[:-1]
+    parts = [
+        Tensor(out.buffer, out.dtype, (3, width), out.strides, int(begin) * 2)
+        for begin, width in zip(begins, call.widths, strict=True)
+    ]
+    rows = [replace(part, shape=(1, part.shape[1])) for part in parts]  # one token: no two outputs interleave
+    one = Operands(
+        replace(operands.codes, shape=(1, 128)),
+        replace(operands.scales, shape=(1,)),
+        operands.weight,
+        operands.weight_scales,
+    )
+    Fp8A8Gemm(device, ATTN_INPUT_PROJ)(one, rows, route=Route.CP_ASYNC)
+    right = np.concatenate([part[0] for part in call.expected("sm_90a")])
+    image = out.buffer.download()
+    assert np.array_equal(bits(image[0, : 14 * 128]), bits(right))
+    assert np.all(image[1:, : 14 * 128] == 0)

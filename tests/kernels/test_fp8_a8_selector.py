@@ -1,0 +1,93 @@
+"""The selector is held to the oracle's rule, its records to the sources, its obstacles to their words."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tileproof.kernels import fp8_a8_gemm as launcher
+from tileproof.kernels.fp8_a8_calibration import calibrations, find_calibration
+from tileproof.kernels.fp8_a8_gemm import kernel_source
+from tileproof.kernels.fp8_a8_selector import CP_ASYNC, Problem, Route, obstacle, select
+from tileproof.oracle.refusal import Refusal
+from tileproof.oracle.routes.routing_calibration import CALIBRATIONS, GEOMETRIES, VOCABULARY
+from tileproof.oracle.routing import fp8_a8_tma_applies
+
+PROBLEM = Problem(arch="sm_120", tokens=1024, rows=14336, depth=5120)
+RTX_5090 = find_calibration("rtx5090")
+
+
+@pytest.mark.parametrize("geometry", [one for one in GEOMETRIES if one is not VOCABULARY], ids=lambda one: one.name)
+@pytest.mark.parametrize("sm_count", [170, 132, 1, 0])
+def test_the_choice_is_the_oracles_for_every_width(geometry: Any, sm_count: int) -> None:
+    for tokens in (
+        *range(1, 1088, 31),
+        *(edge for tile in range(1024, 8256, 64) for edge in (tile, tile + 1)),
+        300_000,
+    ):
+        problem = Problem(arch="sm_120", tokens=tokens, rows=geometry.out_features, depth=geometry.in_features)
+        taken = select(problem, sm_count, RTX_5090) is Route.TMA
+        assert taken == fp8_a8_tma_applies(geometry.out_features, geometry.in_features, tokens, sm_count), tokens
+
+
+def test_a_published_calibration_has_the_oracles_constants() -> None:
+    for name, ours in calibrations().items():
+        theirs = CALIBRATIONS[name]
+        for field in ("device", "arch", "sm_count", "work_ratio", "margin", "min_tokens"):
+            assert getattr(ours, field) == getattr(theirs, field), field
+        assert theirs.date.startswith(ours.date)
+        assert {((one.rows, one.depth), one.tokens) for one in ours.max_tokens} == set(theirs.max_tokens)
+
+
+def test_an_unknown_calibration_is_refused() -> None:
+    with pytest.raises(Refusal, match="no calibration is called 'h100'"):
+        find_calibration("h100")
+
+
+@pytest.mark.parametrize(
+    ("change", "route", "says"),
+    [
+        ({"rows": 14400}, Route.CP_ASYNC, "N = 14400 is no multiple of 128"),
+        ({"depth": 5184}, Route.CP_ASYNC, "K = 5184 is no multiple of 128"),
+        ({"depth": 5184}, Route.TMA, None),
+        ({"depth": 5152}, Route.TMA, "K = 5152 is no multiple of 64"),
+        ({"begins": (0, 192)}, Route.CP_ASYNC, "an output begins at weight row 192"),
+        ({"misaligned": ("weight",)}, Route.TMA, "weight is not aligned to 16 bytes"),
+        ({"scales_aligned": False}, Route.CP_ASYNC, "weight_scales is not aligned to 4 bytes"),
+        ({"tokens": 65535 * 64 + 1}, Route.CP_ASYNC, "is 65536 tiles of 64 tokens; the most is 65535"),
+        ({"tokens": 65535 * 64 + 1}, Route.TMA, None),
+        ({"arch": "sm_89"}, Route.TMA, "sm_89 has no tensor copies"),
+        ({"arch": "sm_89"}, Route.CP_ASYNC, None),
+    ],
+)
+def test_what_a_route_cannot_take_is_said_in_words(change: dict[str, Any], route: Route, says: str | None) -> None:
+    found = obstacle(route, replace(PROBLEM, **change))
+    assert found == says if says is None or found is None else says in found
+    assert obstacle(Route.FALLBACK, replace(PROBLEM, **change)) is None
+
+
+def test_each_choice_is_reached() -> None:
+    assert select(PROBLEM, 170, RTX_5090) is Route.TMA
+    assert select(replace(PROBLEM, tokens=1023), 170, RTX_5090) is Route.CP_ASYNC
+    assert select(replace(PROBLEM, rows=14337), 170, RTX_5090) is Route.FALLBACK
+    assert select(PROBLEM, 170, RTX_5090, (Route.CP_ASYNC,)) is Route.CP_ASYNC
+    assert select(replace(PROBLEM, depth=5184), 0, RTX_5090) is Route.FALLBACK, "an unknown device declines"
+
+
+def constants(source: str) -> dict[str, int]:
+    return {name: int(value) for name, value in re.findall(r"constexpr int (\w+) = (\d+);", source)}
+
+
+def test_the_records_are_the_sources() -> None:
+    tiled, fallback = constants(kernel_source(Route.CP_ASYNC)), constants(kernel_source(Route.FALLBACK))
+    assert CP_ASYNC.block_tokens == tiled["kTokens"]
+    assert CP_ASYNC.block_k == tiled["kDepth"]
+    assert CP_ASYNC.stages == tiled["kStages"]
+    assert CP_ASYNC.threads == tiled["kThreads"]
+    assert CP_ASYNC.blocks_per_sm == tiled["kBlocksPerSm"]
+    assert CP_ASYNC.shared_bytes == CP_ASYNC.stages * (CP_ASYNC.block_tokens + CP_ASYNC.block_rows) * CP_ASYNC.block_k
+    assert fallback["kThreads"] == launcher.FALLBACK_THREADS
+    assert launcher.FALLBACK_TOKENS == 16 * launcher.FALLBACK_THREADS // 32
+    assert "kWarpTokens = 16, kWarpOutputs = 8;" in kernel_source(Route.FALLBACK)
+    assert launcher.FALLBACK_OUTPUTS == 8
