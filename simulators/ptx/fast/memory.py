@@ -147,7 +147,7 @@ def _extend(target: Any, n: Any, sign: Any, wide: Any) -> None:
 
 
 # Lanes whose offsets stay in the processor's nearest cache while they are used.
-_CHUNK = 512
+_CHUNK, _WARP = 512, 32
 
 
 @part
@@ -176,6 +176,50 @@ def _load_run(
                 if operands[result, SIGN]:
                     _extend(target, n, np.uint64(operands[result, SIGN]), np.uint64(operands[result, WIDE]))
     return True
+
+
+@part
+def _load_ordered(
+    row: Any, operands: Any, registers: Any, lanes: Any, runs: Any, r: Any, where: Any, found: Any, frame: Any
+) -> Any:
+    """Load by neighbouring lanes whose order is checked too, chunk by chunk; 0, 1 or 2 as of `load`."""
+    _, data, written, least, limit, starts, life, _ = where
+    low, size = np.uint64(row[NBYTES] - 1), row[_SIZE]
+    base = registers + operands[row[SOURCE], SLOT] * lanes * 8
+    access, who = (row[NBYTES], row[_ACCESS], row[_STEP], 0), found + lanes * 8
+    start, last = runs[r, 0], runs[r, 1]
+    while start < last:
+        n = min(_CHUNK - (start & (_WARP - 1)), last - start)  # whole warps
+        own = starts + start * 8 if starts != 0 else 0
+        if not find(base + start * 8, n, own, np.uint64(row[_OFFSET]), np.uint64(row[_CUT]), low, least, limit, found):
+            return 1
+        if life != 0 and touches_object(life, row[NBYTES], found, n):
+            return 1
+        if written != 0 and not _all_written(written, row[NBYTES], found, n):
+            return 1
+        if not _agrees(frame[GATE], frame[GATE_TABLE], where, start, found, who, n, access):
+            count = _find_all(row, base, runs, where, found)
+            frame[ASKED], frame[ASKED_SPACE], frame[ASKED_ALLOCATION] = count, where[0], where[7]
+            return 2 if count else 1
+        for index in range(row[RESULTS]):
+            result = row[RESULT] + index
+            slot = operands[result, SLOT]
+            if slot >= 0:
+                target = registers + (slot * lanes + start) * 8
+                _gather(data + index * size, size, found, n, target)
+                if operands[result, SIGN]:
+                    _extend(target, n, np.uint64(operands[result, SIGN]), np.uint64(operands[result, WIDE]))
+        start += n
+    return 0
+
+
+@part
+def _agrees(gate: Any, table: Any, where: Any, first: Any, found: Any, who: Any, count: Any, access: Any) -> Any:
+    """Whether the order has nothing against an access by neighbouring lanes, the first of which is given."""
+    numbers = offsets_at(who, count)
+    for i in range(count):
+        numbers[i] = first + i
+    return call(gate, (table, where[0], where[7], who, found, count, access[0], access[1], access[2], access[3])) == 0
 
 
 @part
@@ -237,11 +281,18 @@ def load(
         if not _spread(row, operands, registers, lanes, runs, where, address):
             return 1
     else:
-        ordered = frame[ORDERED] != 0 and where[0] <= SHARED
+        ordered = frame[ORDERED] != 0 and frame[PASSED] == 0 and where[0] <= SHARED
+        together = not ordered or (frame[GATE] != 0 and active >= _WARP * len(runs))
         for index in range(row[RESULTS]):  # a result in the address register must not be seen before all is checked
-            if ordered or operands[row[RESULT] + index, SLOT] == base:
-                return _load_checked(row, operands, registers, lanes, runs, where, counters, found, frame)
+            together &= operands[row[RESULT] + index, SLOT] != base
+        if not together:
+            return _load_checked(row, operands, registers, lanes, runs, where, counters, found, frame)
         for r in range(len(runs)):
+            if ordered:
+                answer = _load_ordered(row, operands, registers, lanes, runs, r, where, found, frame)
+                if answer:
+                    return answer
+                continue
             if not _load_run(row, operands, registers, lanes, runs[r, 0], runs[r, 1], where, found):
                 return 1
     _count_read(counters, where[0], active * row[NBYTES])

@@ -14,7 +14,7 @@ from tileproof.simulators.ptx.fast.pointers import as_pointer
 from tileproof.simulators.ptx.machine.memory import Backing, GlobalMemory, Lanes
 from tileproof.simulators.ptx.machine.order import compiled_order as core
 from tileproof.simulators.ptx.machine.order import compiled_warps
-from tileproof.simulators.ptx.machine.order.checks import Memory
+from tileproof.simulators.ptx.machine.order.remembered import Memory
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import StateSpace
 
@@ -22,10 +22,10 @@ from tileproof.simulators.ptx.program import StateSpace
 # shadows of allocations; then the shadow of the shared memory.
 _ROWS, _ROW_COUNT, _COMPONENTS, _VIEWS, _PLANE_COUNT, _LANES, _MINDS, _SPANS, _SPAN_COUNT = 0, 1, 2, 3, 4, 5, 6, 7, 8
 _MAPS, _MAP_COUNT, _SHAPE, _KEPT, _TICKS = 9, 10, 11, 12, 13
-_MEMORIES, _MEMORY_COLUMNS = 14, 12
+_MEMORIES, _MEMORY_COLUMNS = 14, 13
 _RECORDS, _RECORD_COUNT, _NODES, _NODE_COUNT, _STATE, _LAST, _STEPS, _PATTERNS, _PLANES, _LONGEST = range(10)
-_LEAVES, _LEAF_COUNT = 10, 11
-_SHADOWS, _SHARED_SHADOW, _TABLE = 38, 39, 42
+_LEAVES, _LEAF_COUNT, _LAST_WARPS = 10, 11, 12
+_SHADOWS, _SHARED_SHADOW, _TABLE = 40, 41, 44
 # A shadow: address and number of its lines; a granule's bytes as a power of two. Zeros: not known.
 _LINES, _LINE_COUNT, _SHIFT, _SHADOW_COLUMNS = 0, 1, 2, 3
 
@@ -79,7 +79,7 @@ def _made(stamp: int) -> Any:
             _words(m[_RECORDS], (m[_RECORD_COUNT], core.RECORD_COLUMNS)),
             _slots(m[_NODES], (m[_NODE_COUNT], core.NODE_COLUMNS)),
             _longs(m[_STATE], (core.STATES,)),
-            _words(m[_LAST], (m[_STEPS], warps)),
+            _words(m[_LAST], (m[_STEPS], m[_LAST_WARPS])),
             _longs(m[_PATTERNS], (m[_STEPS], compiled_warps.PATTERN)),
             _longs(t[_KEPT], (2 * core.LONGEST_CHAIN, 3)),
             _slots(lines, (line_count, 2)),
@@ -127,14 +127,14 @@ class OrderGate:
         table[_VIEWS], table[_PLANE_COUNT], table[_LANES] = views.ctypes.data, views.shape[0], views.shape[1]
         table[_MINDS], table[_SHAPE] = knowledge.minds.ctypes.data, knowledge.shape.ctypes.data
         table[_TICKS] = knowledge.ticks.ctypes.data
-        self._arrays = self._moves = ()
+        table[_SHARED_SHADOW : _SHARED_SHADOW + _SHADOW_COLUMNS] = 0
         self.look(wave)
 
     def look(self, wave: Wave) -> None:
         """See what was replaced since; to be called before the loop is."""
         checks, clocks = wave.order.checks, wave.order.knowledge.clocks
         memories = checks.global_memory, checks.shared
-        tables = [table for memory in memories for table in memory.touched.tables]
+        tables = [table for memory in memories for table in (memory.last, *memory.touched.tables)]
         arrays = (clocks.rows, clocks.spans, clocks.maps, *tables)
         if len(self._arrays) != len(arrays) or any(a is not b for a, b in zip(self._arrays, arrays, strict=True)):
             self._arrays = arrays
@@ -175,6 +175,7 @@ def _memory_line(memory: Memory) -> Lanes:
             *(touched.records.ctypes.data, len(touched.records), touched.nodes.ctypes.data, len(touched.nodes)),
             *(touched.state.ctypes.data, memory.last.ctypes.data, memory.last.shape[0], memory.patterns.ctypes.data),
             *(memory.planes.ctypes.data, memory.longest, touched.leaves.ctypes.data, len(touched.leaves)),
+            memory.last.shape[1],
         ],
         np.int64,
     )

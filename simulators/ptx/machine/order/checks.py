@@ -14,6 +14,7 @@ from tileproof.simulators.ptx.machine.order.kinds import AccessKind
 from tileproof.simulators.ptx.machine.order.knowledge import Knowledge, Plane, Snapshot
 from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
 from tileproof.simulators.ptx.machine.order.patterns import Places
+from tileproof.simulators.ptx.machine.order.remembered import Memory
 from tileproof.simulators.ptx.machine.order.shadow import Shadow
 from tileproof.simulators.ptx.machine.order.touched import Touched
 from tileproof.simulators.ptx.machine.reporter import Reporter
@@ -23,33 +24,6 @@ _THREADS: Lanes = np.zeros(0, np.int64)
 _ALL_LANES = 0xFFFF_FFFF
 _NO_LIMIT = 1 << 40
 _FIRST_FOUND = 64
-
-
-class Memory:
-    """Records of one kind of memory, as one wave uses them.
-
-    Attributes:
-        touched: the tables.
-        last: int32 [steps, warps], see `compiled_order`.
-        patterns: int64 [steps, 132], see `compiled_warps`.
-        longest: sets of accesses may grow to this.
-        planes: int64 [2, 4]: for accesses by the generic and by the async proxy, see `find_conflicts`.
-    """
-
-    def __init__(self, touched: Touched, warps: int, steps: int, longest: int, planes: Lanes) -> None:
-        self.touched = touched
-        self.last = np.zeros((steps, warps), np.int32)
-        self.patterns = np.zeros((steps, compiled_warps.PATTERN), np.int64)
-        self.longest = longest
-        self.planes = planes
-        self._collections = touched.collections
-
-    def make_room(self, accesses: int, granules: int) -> None:
-        """Room in the tables for so many more accesses."""
-        self.touched.make_room(accesses, granules)
-        if self._collections != self.touched.collections:
-            self._collections = self.touched.collections
-            self.last[:] = 0
 
 
 class Checks:
@@ -68,10 +42,12 @@ class Checks:
         self._knowledge = knowledge
         self._explanation = Explanation(program, reporter, launch, knowledge)
         warps, steps = knowledge.ticks.size, len(program.steps)
-        self.shared = Memory(launch.shared_memory, warps, steps, _NO_LIMIT, _planes(knowledge, Plane.ASYNC_SHARED))
-        self.global_memory = Memory(
-            launch.global_memory, warps, steps, core.LONGEST_CHAIN, _planes(knowledge, Plane.ASYNC_GLOBAL)
-        )
+        if launch.memories is None or launch.memories[0].last.shape[1] < warps:
+            launch.memories = (
+                Memory(launch.global_memory, warps, steps, core.LONGEST_CHAIN, _planes(knowledge, Plane.ASYNC_GLOBAL)),
+                Memory(launch.shared_memory, warps, steps, _NO_LIMIT, _planes(knowledge, Plane.ASYNC_SHARED)),
+            )
+        self.global_memory, self.shared = launch.memories
         self._found: Lanes = np.zeros((_FIRST_FOUND, 3), np.int64)
         self._kept: Lanes = np.zeros((2 * core.LONGEST_CHAIN, 3), np.int64)
         self._flags: dict[AccessKind, int] = {}
@@ -210,7 +186,7 @@ class Checks:
             )
             if answer != compiled_warps.NO_ROOM:
                 return bool(answer == compiled_warps.PASSED)
-            memory.make_room(lanes.size, lanes.size * (nbytes >> shadow.shift))
+            touched.make_room(lanes.size, lanes.size * (nbytes >> shadow.shift))
 
     def _find(
         self, memory: Memory, shadow: Shadow, lanes: Lanes, offsets: Lanes, nbytes: int, flags: int, asked: int
@@ -283,7 +259,7 @@ class Checks:
             at,
             memory.longest,
         ):
-            memory.make_room(lanes.size, lanes.size * (nbytes >> shadow.shift))
+            touched.make_room(lanes.size, lanes.size * (nbytes >> shadow.shift))
 
     def forget_ended(self, places: Places, space: StateSpace, backing: Backing, offsets: Lanes) -> None:
         """Release sequences that a weak store has ended since."""
@@ -292,17 +268,14 @@ class Checks:
             return
         for offset in np.unique(offsets).tolist():
             place = places.find(id(backing), offset)
-            if place is not None:
-                if core.last_is_weak(
-                    shadow.lines,
-                    touched.leaves,
-                    touched.records,
-                    touched.nodes,
-                    touched.state,
-                    shadow.shift,
-                    offset >> shadow.shift,
-                ):
-                    place.restart()
+            if place is not None and self._last_is_weak(touched, shadow, offset >> shadow.shift):
+                place.restart()
+
+    @staticmethod
+    def _last_is_weak(touched: Touched, shadow: Shadow, granule: int) -> bool:
+        tables = touched.records, touched.nodes, touched.state
+        weak: bool = core.last_is_weak(shadow.lines, touched.leaves, *tables, shadow.shift, granule)
+        return weak
 
     def _report(
         self,

@@ -51,6 +51,9 @@ SIZE_SHIFT = 10  # 4 bits: log2 of the bytes of an element
 ENGINE_SHIFT = 16  # engine + 1, 0 for a thread
 ENGINE_MASK = 7
 
+#: Whether all lanes of a warp know the same, but for what is their own.
+DIFFERENT, SAME, UNKNOWN = 0, 1, 2
+
 #: A bound that covers all there will be; the largest tick.
 EVER = 2**31 - 1
 NODE = 1 << 31
@@ -418,11 +421,14 @@ def _record(
     """The record of such accesses: the last one of this warp and instruction if it is the same, or a new one."""
     number = integer(last[pc, row])
     if (
-        number >= state[FIRST_RECORD]
+        state[FIRST_RECORD] <= number < state[NEXT_RECORD]
         and records[number, AT] == at
-        and records[number, COMPONENT] == component
+        and records[number, WARP_OF] == warp
+        and records[number, PC] == pc
         and records[number, FLAGS] == flags
+        and records[number, COMPONENT] == component
         and records[number, SIZE] == size
+        and records[number, UNIT] == unit
     ):
         return number
     number = integer(state[NEXT_RECORD])
@@ -550,7 +556,7 @@ def record_accesses(
         records: of accesses.
         nodes: of sets of them.
         state: of both tables.
-        last: int32 [steps, warps], the last record of each instruction and warp.
+        last: int32 [steps, warps], perhaps the last record of each instruction and warp.
         lines: of granules.
         leaves: of lines.
         shift: log2 of a granule's bytes.
@@ -668,22 +674,116 @@ def publish(
         row = integer(views[plane, lane, ROW])
         if row != joined or target != into:
             if row != target:
-                for component in range(rows.shape[1]):
-                    rows[target, component] = max(rows[target, component], rows[row, component])
+                _join_row(rows, target, row)
             joined, into = row, target
-        mine = lane % shape[LANES_PER_UNIT]
-        bound = views[plane, lane, TICK]
-        if bound == EVER:
-            bound = ticks[lane >> 5] + 1
-        rows[target, mine] = max(rows[target, mine], bound)
-        for engine in range(4):
-            if engines[engine] < 0:
+        _publish_own(rows, views, plane, shape, engines, ticks, lane, lane % shape[LANES_PER_UNIT], target)
+
+
+@borrowing
+def count_groups(lanes: Array, per: int) -> int:
+    """How many groups of `per` neighbours some of these ascending lanes are of."""
+    if lanes[-1] - lanes[0] == lanes.size - 1:
+        return integer(lanes[-1] // per - lanes[0] // per + 1)
+    count, end = integer(0), integer(0)
+    for position in range(lanes.size):
+        if lanes[position] >= end:
+            count += 1
+            end = (lanes[position] // per + 1) * per
+    return count
+
+
+@borrowing_inlined
+def _is_plain_warp(views: Array, plane: int, engines: Array, lanes: Array, position: int) -> bool:
+    """Whether all lanes of a warp stand here, know one row, and of their own accesses all, and have no engines."""
+    lane = lanes[position]
+    if lane & _LANE or position + 32 > lanes.size or lanes[position + 31] != lane + 31:
+        return False
+    if engines[0] >= 0 or engines[1] >= 0 or engines[2] >= 0 or engines[3] >= 0:
+        return False
+    row, other = views[plane, lane, ROW], np.int32(0)
+    for who in range(np.uint64(lane), np.uint64(lane + 32)):
+        other |= (views[plane, who, ROW] ^ row) | (views[plane, who, TICK] ^ np.int32(EVER))
+    return bool(other == 0)
+
+
+@borrowing
+def meet(
+    rows: Array, views: Array, shape: Array, engines: Array, ticks: Array, minds: Array, lanes: Array, per: int,
+    fresh: Array,
+) -> None:  # fmt: skip
+    """The lanes of each group of `per` neighbours publish, and learn the rows of what they published.
+
+    Args:
+        rows: of clocks.
+        views: of lanes.
+        shape: of the wave.
+        engines: see `publish`.
+        ticks: int32 [warps], grows for all that take part.
+        minds: uint8 [warps], see `compiled_warps`.
+        lanes: int64 [n], ascending.
+        per: divides the lanes of a unit.
+        fresh: int64 [planes, groups], new rows.
+    """
+    for plane in range(views.shape[0]):
+        group, end, unit_end = integer(-1), integer(0), integer(0)
+        joined, target, before = integer(-1), integer(0), integer(0)
+        position = integer(0)
+        while position < lanes.size:
+            lane = lanes[position]
+            if lane >= end:
+                group, end, joined = group + 1, (lane // per + 1) * per, integer(-1)
+                target = fresh[plane, group]
+                for component in range(np.uint64(rows.shape[1])):
+                    rows[target, component] = rows[0, component]
+            if lane >= unit_end:
+                before = lane // shape[LANES_PER_UNIT] * shape[LANES_PER_UNIT]
+                unit_end = before + shape[LANES_PER_UNIT]
+            row = integer(views[plane, lane, ROW])
+            if row != joined:
+                _join_row(rows, target, row)
+                joined = row
+            position += 1
+            if end - lane < 32 or not _is_plain_warp(views, plane, engines, lanes, position - 1):
+                _publish_own(rows, views, plane, shape, engines, ticks, lane, lane - before, target)
+                views[plane, lane, ROW] = target
                 continue
-            component = engines[engine] + mine
-            if engine == 3:
-                block, local = mine // shape[LANES_PER_BLOCK], mine % shape[LANES_PER_BLOCK]
-                component = engines[engine] + block * ((shape[LANES_PER_BLOCK] + 127) // 128) + local // 128
-            rows[target, component] = max(rows[target, component], views[plane, lane, OWN_ENGINES + engine])
+            bound = np.int32(ticks[lane >> 5] + 1)
+            for component in range(np.uint64(lane - before), np.uint64(lane - before + 32)):
+                rows[target, component] = max(rows[target, component], bound)
+            for who in range(np.uint64(lane), np.uint64(lane + 32)):
+                views[plane, who, ROW] = target
+            position += 31
+    warp = integer(-1)
+    for position in range(lanes.size):
+        if lanes[position] >> 5 != warp:  # lanes ascend
+            warp = lanes[position] >> 5
+            ticks[warp] += 1
+            minds[warp] = UNKNOWN
+
+
+@borrowing_inlined
+def _join_row(rows: Array, target: int, row: int) -> None:
+    for component in range(np.uint64(rows.shape[1])):
+        rows[target, component] = max(rows[target, component], rows[row, component])
+
+
+@borrowing_inlined
+def _publish_own(
+    rows: Array, views: Array, plane: int, shape: Array, engines: Array, ticks: Array, lane: int, mine: int, target: int
+) -> None:
+    """Put what a lane, lane `mine` of its unit, knows of its own into a row."""
+    bound = views[plane, lane, TICK]
+    if bound == EVER:
+        bound = ticks[lane >> 5] + 1
+    rows[target, mine] = max(rows[target, mine], bound)
+    for engine in range(4):
+        if engines[engine] < 0:
+            continue
+        component = engines[engine] + mine
+        if engine == 3:
+            block, local = mine // shape[LANES_PER_BLOCK], mine % shape[LANES_PER_BLOCK]
+            component = engines[engine] + block * ((shape[LANES_PER_BLOCK] + 127) // 128) + local // 128
+        rows[target, component] = max(rows[target, component], views[plane, lane, OWN_ENGINES + engine])
 
 
 @compiled
@@ -714,9 +814,7 @@ def _mark(slot: int, nodes: Array, state: Array, live_records: Array, live_nodes
 
 
 @compiled
-def mark_lines(
-    lines: Array, leaves: Array, nodes: Array, state: Array, live_records: Array, live_nodes: Array
-) -> None:
+def mark_lines(lines: Array, leaves: Array, nodes: Array, state: Array, live_records: Array, live_nodes: Array) -> None:
     """Mark the records and nodes that lines lead to; empty slots become 0, and so do lines of empty leaves."""
     for line in range(lines.shape[0]):
         for side in (WRITTEN, READ):

@@ -24,6 +24,7 @@ from tileproof.simulators.ptx.machine.order.compiled_order import (
     ALONE,
     AT,
     COMPONENT,
+    DIFFERENT,
     ENGINE_MASK,
     ENGINE_SHIFT,
     FIRST_RECORD,
@@ -40,11 +41,13 @@ from tileproof.simulators.ptx.machine.order.compiled_order import (
     READ,
     RECORD,
     ROW,
+    SAME,
     SINGLE,
     SIZE,
     TICK,
     UNIT,
     UNIT_BASE,
+    UNKNOWN,
     WARP_OF,
     WARPS_PER_UNIT,
     WRITES,
@@ -58,8 +61,6 @@ from tileproof.simulators.ptx.machine.order.compiled_order import (
 COUNT, PRESENT, RUNS, FORM, OFFSETS, PLACES, MEMBERS, LENGTHS, PATTERN = 0, 1, 2, 3, 4, 36, 68, 100, 132
 #: What `pass_warps` says.
 PASSED, NOT_SIMPLE, NO_ROOM = 0, 1, 2
-#: Whether all lanes of a warp know the same, but for what is their own.
-DIFFERENT, SAME, UNKNOWN = 0, 1, 2
 _NOBODY = 0x0FFF_FFFF
 _NUMBER, _LEAF_NUMBER = core._NUMBER, core._LEAF_NUMBER
 #: The flags of an engine's access are not below this.

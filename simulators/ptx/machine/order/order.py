@@ -17,7 +17,7 @@ from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
 from tileproof.simulators.ptx.machine.order.objects import Objects
 from tileproof.simulators.ptx.machine.order.patterns import Patterns, Places
 from tileproof.simulators.ptx.machine.reporter import Reporter
-from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
 from tileproof.simulators.ptx.program import FenceKind, Program, Scope, StateSpace, Step
 
 
@@ -55,7 +55,8 @@ class Order:
         planes += [Plane.ANY_SCOPE] if clustered or self.synchronises else []
         planes += [Plane.ASYNC_SHARED, Plane.ASYNC_GLOBAL] if proxies else []
         planes += [Plane.FENCED, Plane.SEEN] if sequential else []
-        self.knowledge = Knowledge(clocks, planes, shape, np.zeros(geometry.lanes, np.int64))
+        self.knowledge = Knowledge(clocks, planes, shape, geometry.lanes, launch.views)
+        launch.views = self.knowledge.views
         self.patterns = Patterns(self.knowledge, first_unit, geometry.blocks_per_cluster)
         self.objects = Objects(self.knowledge, max(window_bytes, 1))
         self.checks = Checks(program, reporter, launch, self.knowledge)
@@ -187,11 +188,10 @@ class Order:
         """
         if not self.enabled:
             return
-        blocks = self.knowledge.blocks(lanes)
         if lanes.size:
-            self.knowledge.meet(lanes, np.cumsum(np.diff(blocks, prepend=blocks[:1]) != 0))
+            self.knowledge.meet(lanes, int(self.knowledge.shape[core.LANES_PER_BLOCK]))
         if keys is not None:
-            self.objects.block_complete(lanes, blocks, keys)
+            self.objects.block_complete(lanes, self.knowledge.blocks(lanes), keys)
 
     def epochs(self, lanes: Lanes) -> Lanes:
         """When it is for each lane: what it does now is known to those who `know` of this epoch."""
@@ -213,7 +213,7 @@ class Order:
     def warp_barrier(self, lanes: Lanes) -> None:
         """`bar.warp.sync`: the given lanes of each warp are the members of one."""
         if self.enabled and lanes.size:
-            self.knowledge.meet(lanes, np.unique(lanes >> 5, return_inverse=True)[1])
+            self.knowledge.meet(lanes, WARP)
 
     def cluster_arrive(self, lanes: Lanes, relaxed: bool) -> None:
         """`barrier.cluster.arrive`: the lanes publish to the barrier's present phase."""

@@ -28,7 +28,6 @@ class Touched:
         nodes: likewise.
         leaves: likewise.
         state: likewise.
-        collections: grows whenever numbers change: who remembers numbers forgets them.
         moves: grows whenever slots of a shadow move: who remembers where they were forgets it.
     """
 
@@ -37,7 +36,6 @@ class Touched:
         self.nodes = np.zeros((_FIRST_ROOM, core.NODE_COLUMNS), np.uint32)
         self.leaves = np.zeros((_FIRST_LEAVES, 1 << core.LINE_SHIFT), np.uint32)
         self.state = _first_state()
-        self.collections = 0
         self.moves = 0
         self._shadows: WeakSet[Shadow] = WeakSet()
 
@@ -47,11 +45,10 @@ class Touched:
         self._shadows.add(shadow)
         return shadow
 
-    def renewed(self) -> "Touched":
-        """The tables for other shadows, when those of today are no longer used."""
-        fresh = Touched()
-        fresh.records, fresh.nodes, fresh.leaves = self.records, self.nodes, self.leaves
-        return fresh
+    def restart(self) -> None:
+        """The shadows of today are no longer used."""
+        self._shadows = WeakSet()
+        self.state[:] = _first_state()
 
     def refine(self, shadow: Shadow, places: int) -> None:
         """Granules small enough for accesses whose sizes and offsets have these bits."""
@@ -74,7 +71,8 @@ class Touched:
     @property
     def nbytes(self) -> int:
         """Bytes of the tables, and of the lines that lead here."""
-        return sum(table.nbytes for table in self.tables) + sum(shadow.lines.nbytes for shadow in self._shadows)
+        arrays = *self.tables, *(shadow.lines for shadow in self._shadows)
+        return int(sum(array.nbytes for array in arrays))
 
     def begin(self) -> None:
         """All accesses so far are before all that follow."""
@@ -119,7 +117,6 @@ class Touched:
         self.state[[core.FIRST_RECORD, core.FIRST_NODE]] = 1
         self.state[core.NEXT_RECORD] = new_records[-1] + 1
         self.state[core.NEXT_NODE] = new_nodes[-1] + 1
-        self.collections += 1
 
 
 def _first_state() -> NDArray[np.int64]:
