@@ -30,7 +30,7 @@ from typing import IO, Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "order_table"))
 
 import sanitizer_words
-from pair import Pair, input_words
+from pair import PRELUDE, Pair, input_words
 from table import PAIRS
 
 from tileproof.kernels.compile import compile_source
@@ -309,10 +309,8 @@ def build(folder: Path) -> Bench:
 
 def cubin_of(index: int, side: str) -> tuple[str, bytes]:
     """A kernel's name and machine code."""
-    source = getattr(PAIRS[index], side)
-    assert source.count(" k(unsigned*") == 1
     name = entry(index, side)
-    return name, compile_source(source.replace(" k(unsigned*", f" {name}(unsigned*"), name="k.cu").cubin
+    return name, compile_source(PRELUDE + PAIRS[index].kernel(side, name), name="k.cu").cubin
 
 
 def row(index: int, pair: Pair, known: Mapping[tuple[str, str, int], Word | int]) -> dict[str, Any]:

@@ -55,30 +55,27 @@ class Pair:
     tensor: bool = False
     may_hang: bool = False
 
-    @property
-    def right(self) -> str:
-        """CUDA source of the right kernel."""
-        return _source(self, self.body)
+    def kernel(self, side: str, name: str = "k") -> str:
+        """CUDA text of one kernel; it needs PRELUDE before it.
+
+        Args:
+            side: "right" or "wrong".
+            name: of the kernel.
+        """
+        old, new = self.edit
+        if self.body.count(old) != 1:
+            raise ValueError(f"{self.name}: the text to edit stands {self.body.count(old)} times in the kernel")
+        body = self.body if side == "right" else self.body.replace(old, new)
+        cluster = f"__cluster_dims__({self.cluster}) " if self.cluster > 1 else ""
+        tensor = ", const __grid_constant__ Map map" if self.tensor else ""
+        return (
+            f'extern "C" __global__ void {cluster}__launch_bounds__({self.threads}) '
+            f"{name}(unsigned* out, const unsigned* in, unsigned* work{tensor}) {{\n"
+            f"    const unsigned t = threadIdx.x, b = blockIdx.x, g = b * {self.threads} + t;\n{body}\n}}\n"
+        )
 
     @property
     def digest(self) -> str:
         """Of all that decides what the two kernels do: evidence of another digest is of other kernels."""
         parts = (self.body, *self.edit, self.blocks, self.threads, self.cluster)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-
-    @property
-    def wrong(self) -> str:
-        """CUDA source of the wrong kernel."""
-        old, new = self.edit
-        if self.body.count(old) != 1:
-            raise ValueError(f"{self.name}: the text to edit stands {self.body.count(old)} times in the kernel")
-        return _source(self, self.body.replace(old, new))
-
-
-def _source(pair: Pair, body: str) -> str:
-    cluster = f"__cluster_dims__({pair.cluster}) " if pair.cluster > 1 else ""
-    return (
-        f'{PRELUDE}\nextern "C" __global__ void {cluster}__launch_bounds__({pair.threads}) '
-        f"k(unsigned* out, const unsigned* in, unsigned* work{', const __grid_constant__ Map map' * pair.tensor}) {{\n"
-        f"    const unsigned t = threadIdx.x, b = blockIdx.x, g = b * {pair.threads} + t;\n{body}\n}}\n"
-    )

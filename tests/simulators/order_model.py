@@ -76,7 +76,7 @@ class Mind:
     proxies: dict[str, set[int]] = field(default_factory=lambda: {name: set() for name in GIVEN})
     fenced: dict[int, tuple[Known, dict[str, Known]]] = field(default_factory=dict)
     seen: list[tuple[int, Head]] = field(default_factory=list)
-    seen_at: dict[object, list[Head]] = field(default_factory=dict)
+    seen_at: dict[object, list[tuple[int, Head]]] = field(default_factory=dict)
 
 
 class Model:
@@ -208,10 +208,11 @@ class Model:
                         self._learn(thread, head)
                     else:
                         mind.seen.append((distance, head))
-                        mind.seen_at.setdefault(key, []).append(head)
+                        mind.seen_at.setdefault((key, nbytes), []).append((distance, head))
         if acquire:
-            for head in mind.seen_at.pop(key, []):
-                self._learn(thread, head)
+            for distance, head in mind.seen_at.pop((key, nbytes), []):
+                if distance <= scope:
+                    self._learn(thread, head)
 
     def write(self, thread: Thread, key: object, nbytes: int, scope: int, release: bool, continues: bool) -> None:
         """A strong write."""
@@ -222,9 +223,8 @@ class Model:
         if scope >= GPU:
             place.sequential |= mind.proxies["fenced"]
         place.writer = (thread, scope, nbytes)
-        if thread in place.own:
-            own = place.own[thread]
-            place.heads.append(Head(thread, scope, nbytes, own.known, own.proxies))
+        if thread in place.own and place.own[thread].nbytes == nbytes:
+            place.heads.append(place.own[thread])
         if release:
             place.heads.append(Head(thread, scope, nbytes, *self._snapshot(thread)))
             place.own[thread] = place.heads[-1]

@@ -1,75 +1,45 @@
 """Deleting one rule of the order core makes a pair of kernels fail: its right one is found, or its wrong one is not."""
 
-from typing import Any
-
+import order_deletions_async
+import order_deletions_barriers
+import order_deletions_checks
+import order_deletions_memory
+import order_deletions_wgmma
+import order_pairs_wgmma
 import pytest
-from test_order_pairs import PAIRS, launch
+from order_deletion import ROWS, Deletion
+from order_edit import edited, uncompiled
+from order_pair import Pair, launch
+from test_order_pairs import PAIRS
 
-from tileproof.simulators.ptx.machine.memory import Lanes
-from tileproof.simulators.ptx.machine.order.knowledge import Knowledge
-from tileproof.simulators.ptx.machine.order.objects import Objects
-from tileproof.simulators.ptx.machine.order.order import Order
-from tileproof.simulators.ptx.machine.order.patterns import Patterns
-from tileproof.simulators.ptx.program import Scope
+from tileproof.simulators.ptx.findings import Finding
 
-
-def nothing(*_: Any, **__: Any) -> None:
-    """The deleted rule."""
-
-
-def every_plane(self: Any, _: Scope) -> list[int]:
-    return list(range(len(self._knowledge.planes)))
-
-
-KEEP = Patterns._keep
-
-
-def keep_for_all(self: Patterns, lanes: Lanes, scope: Scope, sequential: bool) -> None:
-    KEEP(self, lanes, Scope.GPU, sequential)
-
-
-# An edge that is no longer there: (where it stands, its name, a pair whose right kernel needs it).
-EDGES = (
-    (Knowledge, "meet", "global memory needs barriers too"),
-    (Knowledge, "meet", "part of a warp"),
-    (Order, "block_arrive", "bar.arrive publishes"),
-    (Order, "learn", "wait for cp.async"),
-    (Order, "proxy_fence", "generic write, then a bulk store"),
-    (Order, "proxy_fence", "generic reads, then a refill"),
-    (Objects, "arrive", "read before the slot is released"),
-    (Objects, "acquire", "wait for a bulk copy"),
-    (Objects, "complete", "wait for a bulk copy"),
-    (Objects, "cluster_wait", "cluster barrier"),
-    (Patterns, "_keep", "fence before a flag"),
-    (Patterns, "_learn_awaited", "fence behind a flag"),
-    (Patterns, "_learn_seen", "all fence, one arrives"),
-    (Patterns, "_take", "release and acquire"),
-    (Patterns, "_put", "release and acquire"),
+DELETIONS = (
+    *order_deletions_checks.DELETIONS,
+    *order_deletions_barriers.DELETIONS,
+    *order_deletions_async.DELETIONS,
+    *order_deletions_memory.DELETIONS,
+    *order_deletions_wgmma.DELETIONS,
 )
-
-# A check that no longer refuses: (where it stands, its name, what stands there instead, a pair whose wrong kernel
-# it finds).
-CHECKS = (
-    (Knowledge, "tick", nothing, "read before the slot is released"),
-    (Patterns, "_keep", keep_for_all, "scope of a fence"),
-    (Objects, "_crossing", every_plane, "data through a peer's mbarrier"),
-)
+KERNELS: dict[str, Pair] = PAIRS | order_pairs_wgmma.REGISTERS
 
 
-@pytest.mark.parametrize(("owner", "name", "pair"), EDGES)
-def test_without_an_edge_a_right_kernel_is_found(
-    owner: type, name: str, pair: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert launch(PAIRS[pair], True, "friendly", 0) == []
-    monkeypatch.setattr(owner, name, nothing)
-    assert launch(PAIRS[pair], True, "friendly", 0)
+def findings(name: str, right: bool) -> list[Finding]:
+    pair = KERNELS[name]
+    schedule, seed = ("friendly", 0) if pair.seed is None else ("adversarial", pair.seed)
+    found = launch(pair, right, schedule, seed, "reference")
+    return [f for f in found if right or (f.kind is pair.kind and pair.said in f.message)]
 
 
-@pytest.mark.parametrize(("owner", "name", "instead", "pair"), CHECKS)
-def test_without_a_check_a_wrong_kernel_is_not_found(
-    owner: type, name: str, instead: Any, pair: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kind = PAIRS[pair].kind
-    assert kind in {finding.kind for finding in launch(PAIRS[pair], False, "friendly", 0)}
-    monkeypatch.setattr(owner, name, instead)
-    assert kind not in {finding.kind for finding in launch(PAIRS[pair], False, "friendly", 0)}
+@pytest.mark.parametrize("deletion", DELETIONS, ids=lambda d: f"{d.row}: {d.rule}".replace(" ", "-"))
+def test_a_deleted_rule_is_missed(deletion: Deletion) -> None:
+    with uncompiled():
+        before = findings(deletion.pair, deletion.edge)
+        with edited(deletion.place, deletion.old, deletion.new):
+            after = findings(deletion.pair, deletion.edge)
+    assert bool(after) is deletion.edge
+    assert bool(before) is not deletion.edge
+
+
+def test_every_row_of_the_table_has_deletions() -> None:
+    assert {deletion.row for deletion in DELETIONS} == set(ROWS)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tileproof.simulators.ptx.fast.asking import number, passes
 from tileproof.simulators.ptx.fast.layout import (
     BASE,
     BYTES,
@@ -18,8 +19,12 @@ from tileproof.simulators.ptx.fast.layout import (
     GLOBAL,
     GLOBAL_READ,
     K0,
+    KNOWN,
+    KNOWN_STEP,
+    KNOWN_TABLES,
     LIFE,
     OPEN_GROUP,
+    ORDERED,
     SHARED,
     SHARED_WRITTEN,
     SLOT,
@@ -31,13 +36,14 @@ from tileproof.simulators.ptx.fast.layout import (
 )
 from tileproof.simulators.ptx.fast.parts import part
 from tileproof.simulators.ptx.fast.places import find, place, touches_object
-from tileproof.simulators.ptx.fast.pointers import counts_at, longs_at, words_at
+from tileproof.simulators.ptx.fast.pointers import counts_at, longs_at, offsets_at, words_at
 
 #: The constants of a copy are those of a load of its source, then of its target: where shared memory starts in the
-#: address's space, what is added to it, and its bits that count; the step. Those of a group: whether it commits, and
-#: how many groups a wait leaves open, or -1 for no wait.
+#: address's space, what is added to it, and its bits that count; the step; what the order calls its reads and its
+#: writes. Those of a group: whether it commits, and how many groups a wait leaves open, or -1 for no wait.
 _NBYTES, _OFFSET, _CUT = K0 + 3, K0 + 2, K0 + 4
 _WINDOW, _TARGET_OFFSET, _TARGET_CUT, _STEP = K0 + 6, K0 + 7, K0 + 8, K0 + 9
+_READS, _WRITES = K0 + 10, K0 + 11
 _COMMITS, _PENDING = K0, K0 + 1
 _ANY = 1 << 40
 
@@ -54,11 +60,11 @@ def copy(
     allocations: Any,
     counters: Any,
     found: Any,
+    frame: Any,
 ) -> Any:
     """`cp.async` by lanes whose addresses are defined; 0, or 1 for handed back.
 
-    The operands are the target and the source; arguments as those of `memory.load`, but that `found` has room for two
-    numbers a lane.
+    The operands are the target and the source; arguments as those of `memory.load`.
     """
     groups, shared = spaces[COPIES], spaces[SHARED]
     if groups[COPIES_READY] == 0 or shared[BYTES] < row[_NBYTES]:
@@ -78,6 +84,8 @@ def copy(
         return 1
     if shared[LIFE] != 0 and touches_object(shared[LIFE], row[_NBYTES], to, active):
         return 1
+    if frame[ORDERED] != 0 and not _in_order(row, groups, lanes, runs, active, where[7], found, frame):
+        return 1
     _move(where[1], found, shared[DATA], to, active, row[_NBYTES])
     if shared[WRITTEN] != 0:
         _move(where[2], found, shared[WRITTEN], to, active, row[_NBYTES])
@@ -86,6 +94,22 @@ def copy(
     counters[SHARED_WRITTEN] += active * row[_NBYTES]
     counters[CHANGES] += 1
     return 0
+
+
+@part
+def _in_order(
+    row: Any, groups: Any, lanes: Any, runs: Any, active: Any, allocation: Any, found: Any, frame: Any
+) -> Any:
+    """Whether the order has nothing against the reads and the writes, whose offsets stand in `found`."""
+    size = active * 8
+    to, who, at = found + size, found + 2 * size, found + 3 * size
+    number(runs, who, active)
+    ticks, numbers, open_ = offsets_at(at, active), offsets_at(who, active), counts_at(groups[OPEN_GROUP], lanes)
+    for i in range(active):
+        ticks[i] = open_[numbers[i]]
+    if not passes(frame, GLOBAL, allocation, who, found, active, (row[_NBYTES], row[_READS], row[_STEP], 0, at)):
+        return False
+    return passes(frame, SHARED, -1, who, to, active, (row[_NBYTES], row[_WRITES], row[_STEP], 0, at))
 
 
 @part
@@ -114,7 +138,7 @@ def _join(groups: Any, runs: Any, lanes: Any, step: Any) -> None:
 
 
 @part
-def group(row: Any, runs: Any, lanes: Any, spaces: Any) -> Any:
+def group(row: Any, runs: Any, lanes: Any, spaces: Any, frame: Any) -> Any:
     """`cp.async.commit_group`, `wait_group` and `wait_all`; 0, or 1 for handed back."""
     groups = spaces[COPIES]
     if groups[COPIES_READY] == 0:
@@ -125,7 +149,21 @@ def group(row: Any, runs: Any, lanes: Any, spaces: Any) -> Any:
             open_[lane] += row[_COMMITS]
             if row[_PENDING] >= 0:
                 complete[lane] = max(complete[lane], open_[lane] - row[_PENDING])
+    if row[_PENDING] >= 0 and frame[KNOWN] != 0:
+        _learn(frame, runs, lanes, complete)
     return 0
+
+
+@part
+def _learn(frame: Any, runs: Any, lanes: Any, complete: Any) -> None:
+    """The order learns what the lanes know of their groups."""
+    step, tables = frame[KNOWN_STEP], frame[KNOWN_TABLES]
+    known = counts_at(frame[KNOWN], (tables * lanes - 1) * step + 1)
+    for table in range(tables):
+        for r in range(len(runs)):
+            for lane in range(runs[r, 0], runs[r, 1]):
+                place_ = (table * lanes + lane) * step
+                known[place_] = max(known[place_], complete[lane])
 
 
 @part

@@ -67,7 +67,7 @@ def _step(frame: Any) -> Any:
 
 @inlined
 def _memories(frame: Any) -> Any:
-    """How many lanes; memories, allocations, counters; address of room for two numbers a lane."""
+    """How many lanes; memories, allocations, counters; address of room for `layout.ROOM` numbers a lane."""
     spaces = table_at(frame[SPACE_TABLE], SPACES, SPACE_COLUMNS)
     allocations = table_at(frame[ALLOCATION_TABLE], frame[ALLOCATIONS], SPACE_COLUMNS)
     counters = offsets_at(frame[COUNTER_TABLE], COUNTERS)
@@ -76,10 +76,10 @@ def _memories(frame: Any) -> Any:
 
 @inlined
 def _matrix(frame: Any) -> Any:
-    """Arguments of matrix instructions: line, operands, registers [slots, lanes], runs, memories, counters."""
+    """Arguments of matrix instructions: line, operands, registers [slots, lanes], runs, memories, counters, frame."""
     row, operands, registers, lanes, here = _step(frame)
     _, spaces, _, counters, _ = _memories(frame)
-    return row, operands, values_at(registers, frame[SLOTS], lanes), here, spaces, counters
+    return row, operands, values_at(registers, frame[SLOTS], lanes), here, spaces, counters, frame
 
 
 # NOTE: `stamp`, which each function holds, is part of what numba's cache knows it by.
@@ -181,7 +181,7 @@ def _copies(stamp: int) -> Any:
     @_gate(_STEP)
     def gate(state):  # type: ignore[no-untyped-def]
         frame = offsets_at(state, FRAME)
-        return copy.copy(*_step(frame), *_memories(frame)) if stamp else 1
+        return copy.copy(*_step(frame), *_memories(frame), frame) if stamp else 1  # type: ignore[call-arg]
 
     return gate
 
@@ -191,7 +191,7 @@ def _groups(stamp: int) -> Any:
     def gate(state):  # type: ignore[no-untyped-def]
         frame = offsets_at(state, FRAME)
         row, _, _, lanes, here = _step(frame)
-        return copy.group(row, here, lanes, _memories(frame)[1]) if stamp else 1
+        return copy.group(row, here, lanes, _memories(frame)[1], frame) if stamp else 1
 
     return gate
 

@@ -11,7 +11,7 @@ SOURCE, SOURCES = 3, 4  # first operand and number of operands
 RESULT, RESULTS = 5, 6
 TARGET = 7  # of a branch
 K0 = 8  # the operation's own constants
-CONSTANTS = 10
+CONSTANTS = 12
 COLUMNS = K0 + CONSTANTS
 
 # Columns of the operand table.
@@ -58,18 +58,22 @@ PC, STOP, MOST, MADE, LANES, LIVE, TOGETHER, OPEN = 0, 1, 2, 3, 4, 5, 6, 7
 ORDERED, PASSED, ASKED, ASKED_SPACE, ASKED_ALLOCATION, ASKED_RUNS = 8, 9, 10, 11, 12, 13
 # Addresses of the function that checks order, and of its table; 0: the caller is asked.
 GATE, GATE_TABLE = 40, 41
+# Where lanes note which of their groups of cp.async they know complete: address of the first lane's number; how many
+# 32-bit words behind it the next lane's is; in how many tables, one behind the other, they do. 0: nobody asks.
+KNOWN, KNOWN_STEP, KNOWN_TABLES = 42, 43, 44
 # Addresses of what it works on, and extents. The program: bytecode, constants, operands, functions of the operations.
 CODE, CONSTANT_TABLE, OPERAND_TABLE, FUNCTIONS = 14, 15, 16, 17
 # Registers: values [slots, lanes of the wave], masks, what is known of them, masks of one that nothing has written,
 # which may hold an interval.
 REGISTERS, SLOTS, WIDTH, MASKS, FLAGS, NEVER_ROW, BRACKETS = 18, 19, 20, 21, 22, 23, 24
-# Runs of the turn's lanes, room for runs; memories, allocations and how many; counters; room for two numbers a lane; a
+# Runs of the turn's lanes, room for runs; memories, allocations and how many; counters; room for ROOM numbers a lane; a
 # hash table's keys, places and stamps.
 RUNS, RUN_COUNT, CHOSEN, SPACE_TABLE, ALLOCATION_TABLE, ALLOCATIONS, COUNTER_TABLE = 25, 26, 27, 28, 29, 30, 31
 SCRATCH, KEYS, PLACES, STAMPS = 32, 33, 34, 35
+ROOM = 5
 # Of the present step, for its operation's function: its line, the lanes' runs and their number, how many lanes.
 LINE, HERE, HERE_COUNT, ACTIVE = 36, 37, 38, 39
-FRAME = 42
+FRAME = 45
 
 # Operations. 0 is none: the step is the reference engine's.
 COLD = 0

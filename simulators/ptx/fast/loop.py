@@ -42,8 +42,6 @@ from tileproof.simulators.ptx.fast.layout import (
     MASK,
     MASKS,
     MATRIX_FIRST,
-    MATRIX_LOAD,
-    MATRIX_STORE,
     MOST,
     NEGATED,
     NEVER,
@@ -54,7 +52,6 @@ from tileproof.simulators.ptx.fast.layout import (
     OPERAND_COLUMNS,
     OPERAND_TABLE,
     OPERATIONS,
-    ORDERED,
     PARTLY,
     PASSED,
     PC,
@@ -270,8 +267,6 @@ def _made(stamp: int) -> Any:
                     break
                 counters[CHANGES] += 2
             elif op >= MATRIX_FIRST:
-                if frame[ORDERED] != 0 and (op == MATRIX_LOAD or op == MATRIX_STORE):
-                    break  # their order is the reference engine's
                 if not whole(here) or call(functions[op], (state,)):
                     break
                 counters[CHANGES] += 1

@@ -14,7 +14,7 @@ from tileproof.simulators.ptx.fast import warp
 from tileproof.simulators.ptx.fast.lower_arithmetic import form_of
 from tileproof.simulators.ptx.fast.lower_matrix import lower_matrix
 from tileproof.simulators.ptx.layout import SHARED_WINDOW
-from tileproof.simulators.ptx.machine.order.kinds import AccessKind
+from tileproof.simulators.ptx.machine.order.kinds import AccessKind, Engine
 from tileproof.simulators.ptx.machine.product_registers import product_watch
 from tileproof.simulators.ptx.program import (
     NO_GUARD,
@@ -168,6 +168,8 @@ class _Lowering:
             target.offset & _EVERY_BIT,
             _EVERY_BIT if generic else 0xFFFF_FFFF,
             pc,
+            Engine.CP_ASYNC.flags,
+            Engine.CP_ASYNC.flags | AccessKind(writes=True).flags,
         )
         sources = [(slot, self._mask(slot, 0)) for slot in (target.slot, source.slot)]
         return Row(op.COPY, sources, constants=(*load, *store))
@@ -178,10 +180,13 @@ class _Lowering:
             return None
         sources = list(zip(form.sources, form.masks, strict=True))
         results = [(slot, _EVERY_BIT, 0, 0) for slot in form.results]
+        if step.transfer is not None:
+            kind = AccessKind(writes=step.kind is Kind.MATRIX_STORE, by_warp=True)
+            return Row(form.operation, sources, results, (*form.constants, kind.flags, pc))
         if step.product is None or step.kind is Kind.MMA:
             return Row(form.operation, sources, results, form.constants)
         watch = product_watch(self._program)
-        constants = (*form.constants, watch.shapes[step.product.instruction.shape], pc)
+        constants = (*form.constants, watch.shapes[step.product.instruction.shape], pc, Engine.WGMMA.proxy_flags)
         return Row(form.operation, sources, results, constants, [watch.rows.get(slot, 0) for slot in form.sources])
 
     def _sources(self, step: Step, narrow: Mapping[int, int] | None = None) -> list[tuple[int, int]]:

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from tileproof.simulators.ptx.fast.asking import count_from, number, passes
 from tileproof.simulators.ptx.fast.layout import (
     ASKED,
     ASKED_ALLOCATION,
     ASKED_SPACE,
     CHANGES,
-    GATE,
-    GATE_TABLE,
     GLOBAL,
     GLOBAL_READ,
     GLOBAL_WRITTEN,
@@ -36,7 +35,7 @@ from tileproof.simulators.ptx.fast.layout import (
 )
 from tileproof.simulators.ptx.fast.parts import inlined, part
 from tileproof.simulators.ptx.fast.places import ANY, NBYTES, ZERO, find, place, touches_object
-from tileproof.simulators.ptx.fast.pointers import bytes_at, call, halves_at, longs_at, offsets_at, words_at
+from tileproof.simulators.ptx.fast.pointers import bytes_at, halves_at, longs_at, words_at
 
 # The constants of a memory step: the space; bytes of an element; what is added to the address; bytes of the access;
 # the bits of an address that count; whether all lanes have one address in one array;
@@ -186,7 +185,7 @@ def _load_ordered(
     _, data, written, least, limit, starts, life, _ = where
     low, size = np.uint64(row[NBYTES] - 1), row[_SIZE]
     base = registers + operands[row[SOURCE], SLOT] * lanes * 8
-    access, who = (row[NBYTES], row[_ACCESS], row[_STEP], 0), found + lanes * 8
+    access, who = (row[NBYTES], row[_ACCESS], row[_STEP], 0, 0), found + lanes * 8
     start, last = runs[r, 0], runs[r, 1]
     while start < last:
         n = min(_CHUNK - (start & (_WARP - 1)), last - start)  # whole warps
@@ -197,7 +196,8 @@ def _load_ordered(
             return 1
         if written != 0 and not _all_written(written, row[NBYTES], found, n):
             return 1
-        if not _agrees(frame[GATE], frame[GATE_TABLE], where, start, found, who, n, access):
+        count_from(start, who, n)
+        if not passes(frame, where[0], where[7], who, found, n, access):
             count = _find_all(row, base, runs, where, found)
             frame[ASKED], frame[ASKED_SPACE], frame[ASKED_ALLOCATION] = count, where[0], where[7]
             return 2 if count else 1
@@ -211,15 +211,6 @@ def _load_ordered(
                     _extend(target, n, np.uint64(operands[result, SIGN]), np.uint64(operands[result, WIDE]))
         start += n
     return 0
-
-
-@part
-def _agrees(gate: Any, table: Any, where: Any, first: Any, found: Any, who: Any, count: Any, access: Any) -> Any:
-    """Whether the order has nothing against an access by neighbouring lanes, the first of which is given."""
-    numbers = offsets_at(who, count)
-    for i in range(count):
-        numbers[i] = first + i
-    return call(gate, (table, where[0], where[7], who, found, count, access[0], access[1], access[2], access[3])) == 0
 
 
 @part
@@ -268,7 +259,7 @@ def load(
         runs: the lanes that load.
         active: how many they are.
         spaces, allocations, counters: the tables.
-        found: address of room for two numbers a lane.
+        found: address of room for `layout.ROOM` numbers a lane.
         frame: what the loop and its caller tell each other.
     """
     base = operands[row[SOURCE], SLOT]
@@ -325,35 +316,13 @@ def _find_all(row: Any, base: Any, runs: Any, where: Any, found: Any) -> Any:
 
 
 @part
-def passes(gate: Any, table: Any, where: Any, runs: Any, found: Any, who: Any, count: Any, access: Any) -> Any:
-    """Whether the order has nothing against an access: bytes, what the order calls it, the step, whether by warps.
-
-    Args:
-        gate: address of the function that checks.
-        table: of its table.
-        where: what `place` gave.
-        runs: the lanes.
-        found: address of their offsets.
-        who: address of room for their numbers.
-        count: how many they are.
-        access: see above.
-    """
-    numbers, at = offsets_at(who, count), 0
-    for r in range(len(runs)):
-        for lane in range(runs[r, 0], runs[r, 1]):
-            numbers[at] = lane
-            at += 1
-    return call(gate, (table, where[0], where[7], who, found, count, access[0], access[1], access[2], access[3])) == 0
-
-
-@part
 def _asks(row: Any, where: Any, lanes: Any, runs: Any, found: Any, count: Any, frame: Any) -> Any:
     """Whether the order of an access is to be checked before it is made; then the frame says where it goes."""
     if frame[ORDERED] == 0 or frame[PASSED] != 0 or where[0] > SHARED:
         return False
-    access = (row[NBYTES], row[_ACCESS], row[_STEP], 0)
-    gate, who = frame[GATE], found + lanes * 8
-    if gate != 0 and passes(gate, frame[GATE_TABLE], where, runs, found, who, count, access):
+    access, who = (row[NBYTES], row[_ACCESS], row[_STEP], 0, 0), found + lanes * 8
+    number(runs, who, count)
+    if passes(frame, where[0], where[7], who, found, count, access):
         return False
     frame[ASKED], frame[ASKED_SPACE], frame[ASKED_ALLOCATION] = count, where[0], where[7]
     return True

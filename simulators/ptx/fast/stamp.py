@@ -23,10 +23,11 @@ def _number(paths: list[Path]) -> int:
 #: Compiled code of other rooms that the loop calls.
 _CALLED = [Path(module.__file__ or "") for module in (unit_kernels, fma_chain_array)]
 #: What the matrix instructions use of the room.
-_BASE = [_HERE / f"{name}.py" for name in ("gates", "layout", "parts", "pointers", "warpgroups")]
+_BASE = [_HERE / f"{name}.py" for name in ("asking", "gates", "layout", "parts", "pointers", "warpgroups")]
 
 # The files whose functions are compiled into the loop, and those whose constants they take.
 _OWN = (
+    "asking",
     "compare",
     "convert",
     "copy",

@@ -11,6 +11,9 @@ from tileproof.simulators.ptx.fast import layout
 from tileproof.simulators.ptx.fast.lower import lower
 from tileproof.simulators.ptx.machine import access
 from tileproof.simulators.ptx.machine.memory import Backing, GlobalMemory, Lanes, Piece, Window
+from tileproof.simulators.ptx.machine.order import compiled_order as core
+from tileproof.simulators.ptx.machine.order.kinds import Engine
+from tileproof.simulators.ptx.machine.order.knowledge import Knowledge
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.schedule import Friendly
 from tileproof.simulators.ptx.machine.wave import Wave
@@ -80,7 +83,7 @@ class FastTurns:
 
     def _make_room(self, lanes: int) -> None:
         self._lanes = lanes
-        self._scratch = np.zeros(2 * lanes, np.uint64)
+        self._scratch = np.zeros(layout.ROOM * lanes, np.uint64)
         self._runs, self._chosen = np.zeros((2, lanes // 2 + 1, 2), np.int64)
         places = 1 << (2 * lanes).bit_length()
         self._keys = np.zeros(places, np.uint64)
@@ -105,6 +108,7 @@ class FastTurns:
             self._gate = self._gate or _order_gate()
             self._gate.begin(wave)
             self._frame[layout.GATE], self._frame[layout.GATE_TABLE] = self._gate.function, self._gate.table
+            self._know(wave.order.knowledge)
         registers = wave.registers
         self._frame[layout.SLOTS], self._frame[layout.WIDTH] = registers.values.shape
         self._point(
@@ -118,6 +122,17 @@ class FastTurns:
         )
         self._look(wave)
 
+    def _know(self, knowledge: Knowledge) -> None:
+        """Engines of the program's threads have components, and compiled waits say what their threads know of them."""
+        if self._program.has_warpgroups:
+            knowledge.first_component(Engine.WGMMA)
+        if self._program.has_asynchronous:
+            knowledge.first_component(Engine.CP_ASYNC)
+            column = core.OWN_ENGINES + Engine.CP_ASYNC
+            self._frame[layout.KNOWN] = knowledge.views[0, :, column].ctypes.data
+            self._frame[layout.KNOWN_STEP] = core.VIEW_COLUMNS
+            self._frame[layout.KNOWN_TABLES] = len(knowledge.own_planes)
+
     def _look(self, wave: Wave) -> None:
         """Where the wave's memories are."""
         self._opened = _opened(wave)
@@ -128,8 +143,6 @@ class FastTurns:
         if self._has_objects:
             self._spaces[layout.SHARED, layout.LIFE] = wave.asynchronous.barriers.life.ctypes.data
         self._spaces[layout.PRODUCTS] = self._spaces[layout.COPIES] = 0
-        if self._ordered:
-            return
         if self._program.has_warpgroups and wave.geometry.lanes_per_block % 128 == 0:
             products = wave.products
             tables = (products.registers.ctypes.data, products.registers.shape[1], products.warps.ctypes.data)
@@ -201,8 +214,6 @@ class FastTurns:
             assert isinstance(memory, GlobalMemory)
             space, backing = StateSpace.GLOBAL, memory.allocation(frame[layout.ASKED_ALLOCATION])
         access.check_weak(wave, step, pc, lanes, space, Piece(backing, slice(None), offsets.copy()))
-        if self._gate is not None:
-            self._gate.checked(wave, frame[layout.ASKED_SPACE], frame[layout.ASKED_ALLOCATION], backing)
 
     def finish(self, wave: Wave) -> None:
         """Add what was counted to the launch's counters."""

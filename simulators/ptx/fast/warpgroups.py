@@ -38,6 +38,12 @@ def _tables(tables: Any) -> Any:
 
 
 @inlined
+def committed(tables: Any) -> Any:
+    """How many groups each warp has committed."""
+    return _tables(tables)[6]
+
+
+@inlined
 def _first_accumulator(record: Any) -> Any:
     return record[record[A] + REGISTERS] + record[record[B] + REGISTERS]
 

@@ -48,15 +48,11 @@ def atomic(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         parts = _parts(step, piece)
         if piece.backing.brackets is not None:
             bracket.refuse_atomic(step, piece)
-        if space in ORDERED_SPACES:
-            kind = AccessKind.of(step, access)
-            for part in parts:
-                place = part.piece.offsets
-                wave.order.access(kind, step, pc, lanes[positions], space, piece.backing, place, part.nbytes)
         outcomes = _outcomes(step, space, queue, parts, [value[positions] for value in values], undefined)
         if space in ORDERED_SPACES:
             succeeds = _succeeds(outcomes, [value[positions] for value in values])
             for part in parts:
+                _order_access(wave, step, pc, lanes[positions], space, part, succeeds)
                 _order_update(wave, step, lanes[positions], space, part, queue.position, succeeds)
         for index, outcome in enumerate(outcomes):
             if space is StateSpace.GLOBAL and outcome.new_undefined.any():
@@ -148,6 +144,19 @@ def _update_wide(
             outcome.old[turn], outcome.old_undefined[turn] = old, old_masks[index]
             outcome.new[turn], outcome.new_undefined[turn] = new, new_mask
     return outcomes
+
+
+def _order_access(
+    wave: Wave, step: Step, pc: int, lanes: Lanes, space: StateSpace, part: _Part, writes: Mask | None
+) -> None:
+    """Check the accesses; a compare-and-swap that fails is a strong read."""
+    kind = AccessKind.of(step, access_of(step))
+    every = np.ones(lanes.size, np.bool_)
+    chosen = every if writes is None else writes
+    for each, who in ((kind, chosen), (replace(kind, writes=False, atomic=False), every & ~chosen)):
+        if who.any():
+            place, backing = part.piece.offsets[who], part.piece.backing
+            wave.order.access(each, step, pc, lanes[who], space, backing, place, part.nbytes)
 
 
 def _order_update(

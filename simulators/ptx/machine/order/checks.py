@@ -10,7 +10,7 @@ from tileproof.simulators.ptx.machine.memory import Backing, Lanes, Mask
 from tileproof.simulators.ptx.machine.order import compiled_order as core
 from tileproof.simulators.ptx.machine.order import compiled_warps
 from tileproof.simulators.ptx.machine.order.explanation import Conflict, Explanation
-from tileproof.simulators.ptx.machine.order.kinds import AccessKind
+from tileproof.simulators.ptx.machine.order.kinds import AccessKind, Engine
 from tileproof.simulators.ptx.machine.order.knowledge import Knowledge, Plane, Snapshot
 from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
 from tileproof.simulators.ptx.machine.order.patterns import Places
@@ -24,6 +24,8 @@ _THREADS: Lanes = np.zeros(0, np.int64)
 _ALL_LANES = 0xFFFF_FFFF
 _NO_LIMIT = 1 << 40
 _FIRST_FOUND = 64
+#: Engines, as in the flags of a record, whose accesses are weak and usually plain.
+_PLAIN_ENGINES = (Engine.CP_ASYNC + 1, Engine.WGMMA + 1)
 
 
 class Checks:
@@ -84,7 +86,7 @@ class Checks:
         asked, mask = (32, _ALL_LANES) if kind.by_warp else (1, 1)
         for who, places, same in self._apart(kind, lanes, offsets, unchanged):
             weak = not flags & core.STRONG
-            if weak and self._pass(memory, shadow, pc, who, places, nbytes, flags, kind.by_warp):
+            if weak and self._pass(memory, shadow, pc, who, places, nbytes, flags, kind.by_warp, _THREADS, _THREADS):
                 continue
             count = self._find(memory, shadow, who, places, nbytes, flags, asked)
             if count:
@@ -122,6 +124,10 @@ class Checks:
         memory = self.memory(space)
         shadow = self.shadow(memory, backing, int(np.bitwise_or.reduce(offsets, initial=nbytes)))
         engine = (flags >> core.ENGINE_SHIFT) & core.ENGINE_MASK
+        if engine in _PLAIN_ENGINES:
+            single = flags & core.SINGLE != 0
+            if self._pass(memory, shadow, pc, lanes, offsets, nbytes, flags, single, components, at):
+                return
         asked = 128 if flags & core.SINGLE and engine == 4 else 1
         count = self._find(memory, shadow, lanes, offsets, nbytes, flags, asked)
         if count:
@@ -153,6 +159,8 @@ class Checks:
         nbytes: int,
         flags: int,
         by_warp: bool,
+        components: Lanes,
+        at: Lanes,
     ) -> bool:
         """Whether the access is one that nothing speaks against, and is remembered now."""
         knowledge, touched = self._knowledge, memory.touched
@@ -165,7 +173,7 @@ class Checks:
                 clocks.spans,
                 clocks.maps,
                 knowledge.shape,
-                memory.planes[0],
+                memory.planes[1 if flags & core.ASYNC_PROXY else 0],
                 touched.records,
                 touched.nodes,
                 touched.state,
@@ -183,6 +191,8 @@ class Checks:
                 by_warp,
                 knowledge.ticks,
                 memory.longest,
+                components,
+                at,
             )
             if answer != compiled_warps.NO_ROOM:
                 return bool(answer == compiled_warps.PASSED)

@@ -2,7 +2,8 @@
 
 `pass_warps` does what `find_conflicts` and `record_accesses` do together, for lanes of a warp that know the same. It
 takes lanes of one instruction that touch one place together: `patterns` remembers, for each step, which lanes of its
-last warp did, and usually those of the next one do too. Whatever is not plain it leaves to the other two.
+last warp did, and usually those of the next one do too. Whatever is not plain it leaves to the other two. Accesses that
+an engine performs go the same way; those of one component (a warpgroup's `wgmma`) come in bundles of 32.
 
     patterns  int64 [steps, 132]: how many lanes; which; how many runs; bytes of each, and by whom; each lane's offset
               from the first one's; then of runs, which are of neighbouring places that neighbouring lanes touch in the
@@ -22,6 +23,7 @@ from tileproof.oracle.numbers.compiled import borrowing, borrowing_inlined
 from tileproof.simulators.ptx.machine.order import compiled_order as core
 from tileproof.simulators.ptx.machine.order.compiled_order import (
     ALONE,
+    ASYNC_PROXY,
     AT,
     COMPONENT,
     DIFFERENT,
@@ -67,6 +69,7 @@ _NUMBER, _LEAF_NUMBER = core._NUMBER, core._LEAF_NUMBER
 _BY_ENGINE = 1 << ENGINE_SHIFT
 _ALL = 0xFFFF_FFFF
 _LANE = 31
+_WARPGROUP, _WARPGROUP_ENGINE = 128, 4  # its lanes; how flags name its engine
 
 _row_for, _wholly, _plane_for = core._row_for, core._wholly, core._plane_for
 _rest, _node, _record, _chained = core._rest, core._node, core._record, core._chained
@@ -142,6 +145,15 @@ def _one_mind(views: Array, begin: int, end: int) -> bool:
 
 
 @borrowing_inlined
+def _even(components: Array, at: Array, begin: int, end: int) -> bool:
+    """Whether neighbouring accesses are performed by one warp's engines, or one component, at one tick."""
+    other = integer(0)
+    for position in range(begin, end):
+        other |= (components[position] ^ components[begin]) | (at[position] ^ at[begin])
+    return bool(other == 0)
+
+
+@borrowing_inlined
 def _agree(views: Array, minds: Array, begin: int, end: int) -> bool:
     """Whether lanes of one warp know the same, but for what is their own."""
     warp = begin >> 5
@@ -199,7 +211,10 @@ def _covers(
         other = integer(records[record, FLAGS])
         if (flags | other) & NON_COHERENT and (flags | other) & WRITES:
             return False
-        row = _row_for(spans, maps, views, _plane_for(planes, other), lane, unit, records[record, UNIT])
+        plane = _plane_for(planes, other)
+        if plane < 0:
+            return False  # nobody knows anything there
+        row = _row_for(spans, maps, views, plane, lane, unit, records[record, UNIT])
         if row == own_row and records[record, AT] < floor and records[record, UNIT] == unit and other < _BY_ENGINE:
             continue
         if not _wholly(rows, records, row, record):
@@ -213,7 +228,7 @@ def _own(views: Array, planes: Array, records: Array, record: int, lane: int, wa
     other = integer(records[record, FLAGS])
     if records[record, WARP_OF] != warp or other & (SINGLE | NON_COHERENT) or (other >> ENGINE_SHIFT) & ENGINE_MASK:
         return False
-    if flags & NON_COHERENT:
+    if flags & (NON_COHERENT | ASYNC_PROXY):
         return False
     return bool(views[_plane_for(planes, other), lane, TICK] > records[record, AT])
 
@@ -267,7 +282,7 @@ def _joined(
         if _alike(records, record, number) and _within(mask, base, other_mask, at):
             return slot
         other = integer(records[record, FLAGS])
-        stands = not other & ~flags & NON_COHERENT
+        stands = not other & ~flags & NON_COHERENT and not (flags >> ENGINE_SHIFT) & ENGINE_MASK
         own = records[record, WARP_OF] == warp and not (other >> ENGINE_SHIFT) & ENGINE_MASK
         if stands and not (own and _within(other_mask, at, mask, base)):
             row = _row_for(spans, maps, views, 0, lane, unit, records[record, UNIT])
@@ -348,9 +363,9 @@ def _made(stamp: int) -> Any:
         rows: Array, views: Array, minds: Array, spans: Array, maps: Array, shape: Array, planes: Array,
         records: Array, nodes: Array, state: Array, last: Array, patterns: Array, kept: Array, lines: Array,
         leaves: Array, shift: int, lanes: Array, offsets: Array, nbytes: int, flags: int, pc: int, by_warp: bool,
-        ticks: Array, longest: int,
+        ticks: Array, longest: int, components: Array, moments: Array,
     ) -> int:  # fmt: skip
-        """Check and remember weak accesses of threads; whether that was simple: otherwise ask the other two.
+        """Check and remember weak accesses; whether that was simple: otherwise ask the other two.
 
         What some of the lanes read may be remembered then. Arguments as theirs, and
 
@@ -358,7 +373,7 @@ def _made(stamp: int) -> Any:
             minds: uint8 [warps], whether all lanes of a warp know the same.
             patterns: int64 [steps, 132], see above.
             kept: int64 [128, 3], scratch.
-            by_warp: each access is one of all lanes of the warp, and all must know.
+            by_warp: each access is one of all lanes of the warp, and all must know; or it is of a single component.
         """
         if stamp == 0:
             return NOT_SIMPLE
@@ -376,6 +391,7 @@ def _made(stamp: int) -> Any:
         first_warp = shape[UNIT_BASE] * shape[WARPS_PER_UNIT]
         stores, old = flags & WRITES != 0, state[FIRST_RECORD] << 5
         pattern = patterns[pc]
+        single, warpgroup = flags & SINGLE != 0, (flags >> ENGINE_SHIFT) & ENGINE_MASK == _WARPGROUP_ENGINE
         unit, unit_begin, unit_end = integer(0), integer(0), integer(0)
         for remember in range(2 if stores else 1):
             begin = integer(0)
@@ -383,7 +399,10 @@ def _made(stamp: int) -> Any:
             while begin < total:
                 lane = lanes[begin]
                 end = begin + 1
-                if lane & _LANE == 0 and begin + 32 <= total and lanes[begin + 31] == lane + 31:
+                if single:
+                    while end < total and end - begin < 32 and lanes[end] == lane:
+                        end += 1
+                elif lane & _LANE == 0 and begin + 32 <= total and lanes[begin + 31] == lane + 31:
                     end = begin + 32
                 else:
                     while end < total and lanes[end] >> 5 == lane >> 5:
@@ -400,8 +419,12 @@ def _made(stamp: int) -> Any:
                     _learn(pattern, present, lanes, offsets, begin, end, nbytes, by_warp)
                 warp, runs, start = first_warp + (lane >> 5), pattern[RUNS], offsets[begin]
                 if not remember:
+                    if components.size and not _even(components, moments, begin, end):
+                        return NOT_SIMPLE
                     low, high = (lane & ~_LANE, (lane & ~_LANE) + 32) if by_warp else (lane, lanes[end - 1] + 1)
                     if not _agree(views, minds, low, high):
+                        return NOT_SIMPLE
+                    if warpgroup and not _one_mind(views, lane, lane + _WARPGROUP):
                         return NOT_SIMPLE
                     row, foreign = integer(views[0, lane, ROW]), integer(views[0, lane, FOREIGN])
                     if row != known_row or foreign != known_foreign or views.shape[0] > 1:
@@ -412,14 +435,18 @@ def _made(stamp: int) -> Any:
                 seen, turned, seen_mask = integer(-1), integer(0), integer(0)
                 if remember or not stores:
                     component, tick = (lane - unit_begin) & ~_LANE, integer(ticks[lane >> 5])
+                    if components.size:
+                        component, tick = components[begin], moments[begin]
                     number = _record(records, state, last, lane >> 5, pc, unit, component, tick, flags, warp, size)
-                    if stores and by_warp:
+                    if stores and single:
+                        result = number << 5
+                    elif stores and by_warp:
                         result = _node(nodes, state, number, integer(_ALL), integer(0), integer(0))
                 for run in range(runs):
                     first = (start + pattern[PLACES + run]) >> shift
                     behind = first + pattern[LENGTHS + run] * each
                     members = pattern[MEMBERS + run]
-                    base, mask = members & _LANE, members >> 5
+                    base, mask = members & _LANE, integer(1) if single else members >> 5
                     if stores and not by_warp and mask != 1:
                         return NOT_SIMPLE  # two lanes at one place
                     for line in range(first >> LINE_SHIFT, ((behind - 1) >> LINE_SHIFT) + 1):

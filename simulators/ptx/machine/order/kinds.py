@@ -69,3 +69,8 @@ class Engine(IntEnum):
     def flags(self) -> int:
         """As in `compiled_order`."""
         return (self + 1) << core.ENGINE_SHIFT | (core.SINGLE if self >= Engine.WGMMA else 0)
+
+    @property
+    def proxy_flags(self) -> int:
+        """Those of what it does through the async proxy."""
+        return self.flags | core.ASYNC_PROXY

@@ -79,7 +79,7 @@ class Place:
     outside: Lanes = field(default_factory=lambda: np.zeros(len(Plane), np.int64))
     any_scope: int = 0
     sequential: int = 0
-    own: dict[int, Snapshot] = field(default_factory=dict)
+    own: dict[int, Head] = field(default_factory=dict)
 
     def restart(self) -> None:
         """The sequence has ended."""
@@ -90,7 +90,7 @@ class Place:
         """All that is kept here."""
         yield from (head.snapshot for head in self.near)
         yield from self.units.values()
-        yield from self.own.values()
+        yield from (head.snapshot for head in self.own.values())
 
 
 class Places:
@@ -136,8 +136,8 @@ class Patterns:
         self._first_block = first_unit * blocks_per_unit
         self.fenced: list[Views] = []
         self._awaited: list[Views] = []
-        # What a lane's relaxed reads of a place saw, for an acquire of that place that follows.
-        self._seen: dict[tuple[int, int, int], list[Snapshot]] = {}
+        # What a lane's relaxed reads of a place and size saw, and how far away, for an acquire of it that follows.
+        self._seen: dict[tuple[int, int, int, int], list[tuple[Scope, Snapshot]]] = {}
         self._wide = knowledge.number[Plane.ANY_SCOPE] or None
         self._exact = [plane for plane in range(len(knowledge.planes)) if plane != self._wide]
         self._sequential, self._seen_plane = knowledge.number[Plane.FENCED], knowledge.number[Plane.SEEN]
@@ -157,7 +157,7 @@ class Patterns:
         for views in (*self.fenced, *self._awaited):
             hold_views(held, views)
         for seen in self._seen.values():
-            for snapshot in seen:
+            for _, snapshot in seen:
                 held.rows.append(snapshot[:, 0])
                 held.maps.append(snapshot[:, 1])
 
@@ -315,16 +315,20 @@ class Patterns:
         return self._first_unit * int(self._knowledge.shape[core.LANES_PER_UNIT]) + lane
 
     def _write(self, place: Place, lane: int, party: Party, release: bool) -> None:
-        """A strong write publishes all that its lane knows, or what it fenced, and again what it released here."""
+        """A strong write publishes all that its lane knows, or what it fenced, and again what it released here.
+
+        The earlier release keeps its scope: it is the first operation of the release pattern, which must be morally
+        strong with the last one of the acquire pattern (PTX ISA, "Synchronizes").
+        """
         place.writer = party
         own = place.own.get(self._lane_number(lane))
-        if own is not None:
-            self._put(place, party, own)
+        if own is not None and own.party.nbytes == party.nbytes:
+            self._put(place, own.party, own.snapshot)
         if self._sequential >= 0 and party.scope >= Scope.GPU:
             self._put_sequential(place, lane, party)
         if release:
-            snapshot = place.own[self._lane_number(lane)] = self._snapshot(self._knowledge.views, lane)
-            self._put(place, party, snapshot)
+            head = place.own[self._lane_number(lane)] = Head(party, self._snapshot(self._knowledge.views, lane))
+            self._put(place, party, head.snapshot)
             return
         for scope in self._fenced_scopes(lane, party.scope):
             self._put(place, replace(party, scope=scope), self._snapshot(self.fenced[scope], lane))
@@ -387,8 +391,9 @@ class Patterns:
             self._make_room()
             self._take(place, where, lane, party, acquire)
         if acquire:
-            for snapshot in self._seen.pop((lane, *where), []):
-                self._knowledge.learn(self._knowledge.views, np.array([lane]), snapshot, self._exact)
+            for distance, snapshot in self._seen.pop((lane, *where, party.nbytes), []):
+                if distance <= party.scope:
+                    self._knowledge.learn(self._knowledge.views, np.array([lane]), snapshot, self._exact)
 
     def _take(self, place: Place, where: tuple[int, int], lane: int, party: Party, acquire: bool) -> None:
         who = np.array([lane])
@@ -399,16 +404,17 @@ class Patterns:
             return
         if place.sequential and party.scope >= Scope.GPU:
             self._learn_outside(self._knowledge.views, self._seen_plane, who, place.sequential, party.unit)
-        seen: list[Snapshot] = []
+        seen: list[tuple[Scope, Snapshot]] = []
         for distance, snapshot in self._visible(place, party):
             self._knowledge.learn(targets[distance], who, snapshot, self._inward)
-            seen.append(snapshot)
+            seen.append((distance, snapshot))
         if party.scope >= Scope.GPU and place.outside.any():
             for plane in self._outward:
                 self._learn_outside(targets[Scope.GPU], plane, who, int(place.outside[plane]), party.unit)
-            seen.append(np.stack([np.zeros_like(place.outside), place.outside], axis=1))
+            outside = np.stack([np.zeros_like(place.outside), place.outside], axis=1)
+            seen.append((Scope.GPU, outside))
         if seen and not acquire:
-            self._seen.setdefault((lane, *where), []).extend(seen)
+            self._seen.setdefault((lane, *where, party.nbytes), []).extend(seen)
 
     def _visible(self, place: Place, party: Party) -> Iterator[tuple[Scope, Snapshot]]:
         """Heads of the reader's own unit, with the distance of who published them."""

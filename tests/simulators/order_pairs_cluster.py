@@ -1,0 +1,142 @@
+"""Order inside a cluster."""
+
+from order_pair import Pair
+from order_pairs_memory import message
+
+from tileproof.simulators.ptx.findings import FindingKind
+
+CLUSTER = """mov.u32 %r5, tile; mov.u32 %r6, bar; mov.u32 %r20, %cluster_ctarank; xor.b32 %r23, %r20, 1;
+    @%p0 mbarrier.init.shared::cta.b64 [bar], 1; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+    mapa.shared::cluster.u32 %r21, %r5, %r23; mapa.shared::cluster.u32 %r22, %r6, %r23; setp.eq.u32 %p7, %r20, 0;"""
+LEAVE = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;"
+
+#: Block 0 signals block 1's barrier, and thread 0 there goes on.
+SIGNALLED = (
+    CLUSTER + "@!%p0 bra L; @!%p7 bra B; SIGNAL bra L;"
+    "B: W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [bar], 0; @!%p4 bra W; THEN L:" + LEAVE
+)
+
+
+def signalled(signal: str, then: str) -> str:
+    return SIGNALLED.replace("SIGNAL", signal).replace("THEN", then)
+
+
+START_UP = CLUSTER.replace("barrier.cluster.arrive.aligned", "FENCE barrier.cluster.arrive.relaxed.aligned")
+#: A bulk load of what a peer wrote to global memory, with a proxy fence before it or not.
+COPIED = """mov.u32 %r5, tile; mov.u32 %r6, bar; add.u32 %r7, %r6, 8; mbarrier.init.shared::cta.b64 [%r7], 1;
+    |fence.proxy.async;|| mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r7], 16;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r5], [%d1], 16, [%r7];
+    C: mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r7], 0; @!%p4 bra C;"""
+
+READ_BACK = "ld.global.u32 %r4, [%d1]; st.global.u32 [%d1+4], %r4;"
+
+PAIRS: dict[str, Pair] = {
+    "cluster barrier": Pair(
+        CLUSTER + "st.shared.u32 [tile], 1; barrier.cluster.arrive|.release|.relaxed|.aligned;"
+        "barrier.cluster.wait.aligned;"
+        "ld.shared::cluster.u32 %r9, [%r21];" + LEAVE,
+        "orders the two blocks", blocks=2, cluster=2,
+    ),
+    "data through a peer's mbarrier": Pair(
+        CLUSTER + "@!%p0 bra L; @!%p7 bra B; st.shared::cluster.u32 [%r21], 9;"
+        "mbarrier.arrive.release.|cluster|cta|.shared::cluster.b64 _, [%r22]; bra L;"
+        "B: W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [bar], 0; @!%p4 bra W;"
+        "ld.shared.u32 %r9, [tile]; L:" + LEAVE,
+        "does not reach", FindingKind.SCOPE, blocks=2, cluster=2,
+    ),
+    "write after the arrival": Pair(
+        CLUSTER + "|st.shared.u32 [tile], 1; barrier.cluster.arrive.aligned;|"
+        "barrier.cluster.arrive.aligned; st.shared.u32 [tile], 1;| barrier.cluster.wait.aligned;"
+        "ld.shared::cluster.u32 %r9, [%r21];" + LEAVE,
+        "orders the two blocks", blocks=2, cluster=2,
+    ),
+    "a wait that acquires from the cluster": Pair(
+        signalled("st.shared::cluster.u32 [%r21], 9; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r22];",
+            "ld.shared.u32 %r9, [tile];").replace(".acquire.cluster", ".acquire.|cluster|cta|"),
+        "does not reach", FindingKind.SCOPE, blocks=2, cluster=2,
+    ),
+    "reads before an arrival on a peer's mbarrier": Pair(
+        CLUSTER.replace("barrier.cluster.arrive", "st.shared.u32 [tile], 1; barrier.cluster.arrive", 1)
+        + signalled("|ld.shared.u32 %r9, [tile];|st.shared.u32 [tile], 2;|"
+            "mbarrier.arrive.shared::cluster.b64 _, [%r22];", "st.shared::cluster.u32 [%r21], 9;")[len(CLUSTER):],
+        "does not reach", FindingKind.SCOPE, blocks=2, cluster=2,
+    ),
+    "a fence and a relaxed arrival on a peer's mbarrier": Pair(
+        signalled("st.shared::cluster.u32 [%r21], 9; fence.acq_rel.|cluster|cta|;"
+            "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%r22];", "ld.shared.u32 %r9, [tile];"),
+        "ld.shared.u32 reads", FindingKind.SCOPE, blocks=2, cluster=2,
+    ),
+    "fence.mbarrier_init": Pair(
+        START_UP.replace("FENCE", "|fence.mbarrier_init.release.cluster;||")
+        + "@%p0 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r22];"
+        "W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [bar], 0; @!%p4 bra W;" + LEAVE,
+        "mbarrier.arrive", blocks=2, cluster=2,
+    ),
+    "a peer has started": Pair(
+        CLUSTER.replace("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;",
+            "|barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;||")
+        + "@%p0 st.shared::cluster.u32 [%r21], 1;" + LEAVE,
+        "may not have started", blocks=2, cluster=2,
+    ),
+    "a peer is still there": Pair(
+        CLUSTER + "@%p0 st.shared::cluster.u32 [%r21], 1; |" + LEAVE.replace("ret;", "") + "|| ret;",
+        "that block's end", blocks=2, cluster=2,
+    ),
+    "atomics of a cluster": Pair(
+        "red.relaxed.|cluster|cta|.global.add.u32 [%d1], 1; ret;", "the scope of one", FindingKind.SCOPE, blocks=2,
+        cluster=2,
+    ),
+    "release and acquire of a cluster": Pair(
+        message("st.|release|relaxed|.cluster.global.u32 [%d1+2048], 1;",
+            "ld.acquire.cluster.global.u32 %r3, [%d1+2048];"),
+        "orders the two", blocks=2, cluster=2,
+    ),
+    "release and acquire of the GPU in a cluster": Pair(
+        message("st.|release|relaxed|.gpu.global.u32 [%d1+2048], 1;", "ld.acquire.gpu.global.u32 %r3, [%d1+2048];"),
+        "orders the two", blocks=2, cluster=2,
+    ),
+    "release and acquire between clusters": Pair(
+        message("st.|release|relaxed|.gpu.global.u32 [%d1+2048], 1;", "ld.acquire.gpu.global.u32 %r3, [%d1+2048];"),
+        "orders the two", blocks=4, cluster=2,
+    ),
+    "a release of block scope, handed on in a cluster": Pair(
+        message("st.release.|cluster|cta|.global.u32 [%d1+2048], 1; red.relaxed.cluster.global.add.u32 [%d1+2048], 1;",
+            "ld.acquire.cluster.global.u32 %r3, [%d1+2048];"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=2, cluster=2,
+    ),
+    "a fence of the cluster": Pair(
+        message("fence.acq_rel.|cluster|cta|; st.relaxed.cluster.global.u32 [%d1+2048], 1;",
+            "ld.relaxed.cluster.global.u32 %r3, [%d1+2048]; fence.acq_rel.cluster;"),
+        "does not reach", FindingKind.SCOPE, blocks=2, cluster=2,
+    ),
+    "an acquiring fence of the cluster": Pair(
+        message("fence.acq_rel.cluster; st.relaxed.cluster.global.u32 [%d1+2048], 1;",
+            "ld.relaxed.cluster.global.u32 %r3, [%d1+2048]; fence.acq_rel.|cluster|cta|;"),
+        "does not reach", FindingKind.SCOPE, blocks=2, cluster=2,
+    ),
+    "proxy fence of the copying block, flag": Pair(
+        message("fence.proxy.async; st.release.gpu.global.u32 [%d1+2048], 1;",
+            "ld.acquire.gpu.global.u32 %r3, [%d1+2048];").replace(READ_BACK, COPIED),
+        "no proxy fence", blocks=2,
+    ),
+    "proxy fence of the copying block, flag in a cluster": Pair(
+        message("fence.proxy.async; st.release.cluster.global.u32 [%d1+2048], 1;",
+            "ld.acquire.cluster.global.u32 %r3, [%d1+2048];").replace(READ_BACK, COPIED),
+        "no proxy fence", blocks=2, cluster=2,
+    ),
+    "proxy fence of the copying block, mbarrier": Pair(
+        signalled("@%p0 st.global.u32 [%d1], 9; fence.proxy.async;"
+            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r22];", COPIED),
+        "no proxy fence", blocks=2, cluster=2,
+    ),
+    "proxy fence of the copying block, cluster barrier": Pair(
+        CLUSTER + "@!%p7 bra M; @%p0 st.global.u32 [%d1], 9; fence.proxy.async; M: barrier.cluster.arrive.aligned;"
+        "barrier.cluster.wait.aligned; @%p7 bra L; @!%p0 bra L;" + COPIED + "L:" + LEAVE,
+        "no proxy fence", blocks=2, cluster=2,
+    ),
+    "a fence and a relaxed cluster barrier": Pair(
+        CLUSTER + "st.shared.u32 [tile], 1; |fence.acq_rel.cluster;|| barrier.cluster.arrive.relaxed.aligned;"
+        "barrier.cluster.wait.aligned; ld.shared::cluster.u32 %r9, [%r21];" + LEAVE,
+        "orders the two blocks", blocks=2, cluster=2,
+    ),
+}  # fmt: skip

@@ -1,0 +1,283 @@
+"""Order between blocks: fences, flags, scopes, release sequences."""
+
+from order_pair import Pair
+
+from tileproof.simulators.ptx.findings import FindingKind
+
+#: Thread 0 of block 0 writes out[0] and sets the flag out[512]; thread 0 of block 1 waits for the flag and reads.
+MESSAGE = """
+    mov.u32 %r1, %ctaid.x; @!%p0 ret; setp.eq.u32 %p2, %r1, 0; @!%p2 bra READ;
+    st.global.u32 [%d1], 42; WRITE ret;
+    READ: FLAG setp.eq.u32 %p3, %r3, 0; @%p3 bra READ; ld.global.u32 %r4, [%d1]; st.global.u32 [%d1+4], %r4; ret;
+"""
+
+
+def message(write: str, flag: str) -> str:
+    return MESSAGE.replace("WRITE", write).replace("FLAG", flag)
+
+
+RELAXED = "st.relaxed.gpu.global.u32 [%d1+2048], 1;"
+POLL = "ld.relaxed.gpu.global.u32 %r3, [%d1+2048];"
+
+#: Every block adds up; the last one to come reads what the others left.
+ELECTION = """
+    mov.u32 %r1, %ctaid.x; mul.wide.u32 %d4, %r1, 4; add.s64 %d4, %d4, %d1; mov.u32 %r9, tile;
+    PARTIAL @%p0 atom.global.inc.u32 %r2, [%d1+2048], 3; @%p0 st.shared.u32 [tile], %r2; bar.sync 0;
+    ld.shared.u32 %r2, [tile]; setp.ne.u32 %p2, %r2, 3; @%p2 ret; LAST ld.global.u32 %r4, [%d3_];
+    st.global.u32 [%d2+4096], %r4; ret;
+"""
+
+
+def election(partial: str, last: str) -> str:
+    read = "and.b32 %r5, %r0, 3; mul.wide.u32 %d5, %r5, 4; add.s64 %d5, %d5, %d1; " + last
+    return ELECTION.replace("PARTIAL", partial).replace("LAST", read).replace("%d3_", "%d5")
+
+
+#: Three blocks hand a sum on through one flag each, with one fence a link.
+CHAIN = """
+    mov.u32 %r1, %ctaid.x; @!%p0 ret; mul.wide.u32 %d4, %r1, 4; add.s64 %d4, %d4, %d1; setp.eq.u32 %p2, %r1, 0;
+    @%p2 bra GO;
+    WAIT: ld.relaxed.gpu.global.u32 %r3, [%d4+2044]; setp.eq.u32 %p3, %r3, 0; @%p3 bra WAIT;
+    LINK setp.ne.u32 %p4, %r1, 2; @%p4 bra PASS; ld.global.u32 %r4, [%d1]; st.global.u32 [%d1+64], %r4; ret;
+    PASS: st.relaxed.gpu.global.u32 [%d4+2048], 1; ret;
+    GO: st.global.u32 [%d1], 7; fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [%d4+2048], 1; ret;
+"""
+
+#: The same inside one block: thread 0 and thread 32.
+INSIDE = """
+    setp.eq.u32 %p2, %r0, 32; @%p2 bra READ; @!%p0 ret; st.global.u32 [%d1], 42; WRITE ret;
+    READ: FLAG setp.eq.u32 %p3, %r3, 0; @%p3 bra READ; ld.global.u32 %r4, [%d1]; st.global.u32 [%d1+4], %r4; ret;
+"""
+
+
+def inside(write: str, flag: str) -> str:
+    return INSIDE.replace("WRITE", write).replace("FLAG", flag)
+
+
+#: Thread 0 of block 1 comes later than thread 0 of block 0, and nothing orders them.
+LATER = """
+    mov.u32 %r1, %ctaid.x; @!%p0 ret; setp.eq.u32 %p2, %r1, 0; @!%p2 bra POLL;
+    FIRST st.relaxed.gpu.global.u32 [%d1+2048], 1; ret;
+    POLL: ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p3, %r3, 0; @%p3 bra POLL; THEN ret;
+"""
+
+
+def later(first: str, then: str) -> str:
+    return LATER.replace("FIRST", first).replace("THEN", then)
+
+
+#: Block 1 comes after block 0's release and before block 2's acquire of one place; it does not acquire itself.
+HANDED_ON = """
+    mov.u32 %r1, %ctaid.x; @!%p0 ret; setp.eq.u32 %p2, %r1, 0; @%p2 bra GO; setp.eq.u32 %p2, %r1, 1; @%p2 bra MIDDLE;
+    LAST: ld.relaxed.gpu.global.u32 %r3, [%d1+2056]; setp.eq.u32 %p3, %r3, 0; @%p3 bra LAST;
+    ld.acquire.gpu.global.u32 %r3, [%d1+2048]; ld.global.u32 %r4, [%d1]; ret;
+    MIDDLE: ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p3, %r3, 0; @%p3 bra MIDDLE;
+    HAND st.relaxed.gpu.global.u32 [%d1+2056], 1; ret;
+    GO: st.global.u32 [%d1], 7; st.release.gpu.global.u32 [%d1+2048], 1; ret;
+"""
+
+
+def handed_on(hand: str) -> str:
+    return HANDED_ON.replace("HAND", hand)
+
+
+PAIRS: dict[str, Pair] = {
+    "fence before a flag": Pair(
+        message("|fence.acq_rel.gpu;||" + RELAXED, POLL + "fence.acq_rel.gpu;"), "orders the two blocks", blocks=2
+    ),
+    "fence behind a flag": Pair(
+        message("fence.acq_rel.gpu;" + RELAXED, POLL + "|fence.acq_rel.gpu;||"), "orders the two blocks", blocks=2
+    ),
+    "scope of a fence": Pair(
+        message("fence.acq_rel.|gpu|cta|;" + RELAXED, POLL + "fence.acq_rel.gpu;"),
+        "does not reach", FindingKind.SCOPE, blocks=2,
+    ),
+    "one-sided fences": Pair(
+        message("fence.|release|acquire|.gpu;" + RELAXED, POLL + "fence.acquire.gpu;"), "orders the two", blocks=2
+    ),
+    "release and acquire": Pair(
+        message(
+            "st.|release|relaxed|.gpu.global.u32 [%d1+2048], 1;", "ld.acquire.gpu.global.u32 %r3, [%d1+2048];"
+        ),
+        "orders the two", blocks=2,
+    ),
+    "acquire, not relaxed": Pair(
+        message("st.release.gpu.global.u32 [%d1+2048], 1;", "ld.|acquire|relaxed|.gpu.global.u32 %r3, [%d1+2048];"),
+        "orders the two", blocks=2,
+    ),
+    "scope of a release": Pair(
+        message("st.release.|gpu|cta|.global.u32 [%d1+2048], 1;", "ld.acquire.gpu.global.u32 %r3, [%d1+2048];"),
+        kind=FindingKind.SCOPE, blocks=2,
+    ),
+    "volatile flag behind membar": Pair(
+        message("|membar.gl;||st.volatile.global.u32 [%d1+2048], 1;",
+            "ld.volatile.global.u32 %r3, [%d1+2048]; membar.gl;",
+        ),
+        "orders the two", blocks=2,
+    ),
+    "a release before a relaxed store of one place": Pair(
+        message("st.|release|relaxed|.gpu.global.u32 [%d1+2048], 0;" + RELAXED, POLL + "fence.acq_rel.gpu;"),
+        "orders the two", blocks=2,
+    ),
+    "a red does not publish without a fence": Pair(
+        message("|fence.acq_rel.gpu;||red.global.add.u32 [%d1+2048], 1;", POLL + "fence.acq_rel.gpu;"),
+        "orders the two", blocks=2,
+    ),
+    "first fence of an election": Pair(
+        election("@%p0 st.global.u32 [%d4], %r1; |membar.gl;||", "membar.gl;"), "orders the two", blocks=4
+    ),
+    "second fence of an election": Pair(
+        election("@%p0 st.global.u32 [%d4], %r1; membar.gl;", "|membar.gl;||"), "orders the two", blocks=4
+    ),
+    "fences across the barrier must be sequential": Pair(
+        election("@%p0 st.global.u32 [%d4], %r1; membar.gl;", "|membar.gl;|fence.acq_rel.gpu;|"), "orders", blocks=4
+    ),
+    "all fence, one arrives": Pair(
+        election(
+            "setp.eq.u32 %p5, %r0, 33; @%p5 st.global.u32 [%d4], %r1; |membar.gl;|| bar.sync 0;", "membar.gl;"
+        ),
+        "orders the two", blocks=4,
+    ),
+    "one fence a link": Pair(CHAIN.replace("LINK", "|fence.acq_rel.gpu;||"), "orders the two", blocks=3),
+    "scope of an acquiring fence": Pair(
+        message("fence.acq_rel.gpu;" + RELAXED, POLL + "fence.acq_rel.|gpu|cta|;"),
+        "does not reach", FindingKind.SCOPE, blocks=2,
+    ),
+    "scope of a flag": Pair(
+        message("fence.acq_rel.gpu;" + RELAXED.replace("gpu", "|gpu|cta|"), POLL + "fence.acq_rel.gpu;"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=2,
+    ),
+    "scope of an acquire": Pair(
+        message("st.release.gpu.global.u32 [%d1+2048], 1;", "ld.acquire.|gpu|cta|.global.u32 %r3, [%d1+2048];"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=2,
+    ),
+    "a fence of the system's scope": Pair(
+        message("|fence.acq_rel.sys;||" + RELAXED, POLL + "fence.acq_rel.sys;"), "orders the two", blocks=2
+    ),
+    "a fence for a smaller scope": Pair(
+        inside("|fence.acq_rel.gpu;||st.relaxed.cta.global.u32 [%d1+2048], 1;",
+            "ld.relaxed.cta.global.u32 %r3, [%d1+2048]; fence.acq_rel.cta;"),
+        "with no barrier between",
+    ),
+    "a flag of a larger scope than the fence": Pair(
+        inside("|fence.acq_rel.cta;||" + RELAXED, POLL + "fence.acq_rel.cta;"), "with no barrier between",
+    ),
+    "release and acquire of block scope": Pair(
+        inside("st.|release|relaxed|.cta.global.u32 [%d1+2048], 1;", "ld.acquire.cta.global.u32 %r3, [%d1+2048];"),
+        "with no barrier between",
+    ),
+    "a flag in shared memory": Pair(
+        inside("|fence.acq_rel.cta;||st.relaxed.cta.shared.u32 [tile], 1;",
+            "ld.relaxed.cta.shared.u32 %r3, [tile]; fence.acq_rel.cta;").replace(
+            "setp.eq", "@%p0 st.shared.u32 [tile], 0; bar.sync 0; setp.eq", 1),
+        "with no barrier between",
+    ),
+    "data after a fence": Pair(
+        message("fence.acq_rel.gpu; ||st.global.u32 [%d1], 43;|" + RELAXED, POLL + "fence.acq_rel.gpu;"),
+        "orders the two", blocks=2,
+    ),
+    "data after a release": Pair(
+        message("st.release.gpu.global.u32 [%d1+2048], 1; ||st.global.u32 [%d1], 43;|",
+            "ld.acquire.gpu.global.u32 %r3, [%d1+2048];"),
+        "orders the two", blocks=2,
+    ),
+    "data after a releasing atomic": Pair(
+        message("red.release.gpu.global.add.u32 [%d1+2048], 1; ||st.global.u32 [%d1], 43;|",
+            "ld.acquire.gpu.global.u32 %r3, [%d1+2048];"),
+        "orders the two", blocks=2,
+    ),
+    "an atomic that releases": Pair(
+        message("atom.|release|relaxed|.gpu.global.add.u32 %r2, [%d1+2048], 1;",
+            "ld.acquire.gpu.global.u32 %r3, [%d1+2048];"),
+        "orders the two", blocks=2,
+    ),
+    "an atomic that acquires": Pair(
+        message("st.release.gpu.global.u32 [%d1+2048], 1;",
+            "atom.|acquire|relaxed|.gpu.global.or.b32 %r3, [%d1+2048], 0;"),
+        "orders the two", blocks=2,
+    ),
+    "a red never acquires": Pair(
+        later("st.global.u32 [%d1], 1; st.release.gpu.global.u32 [%d1+64], 1;",
+            "|atom.global.add.u32 %r4,|red.global.add.u32| [%d1+64], 1; fence.acq_rel.gpu; ld.global.u32 %r4, [%d1];"),
+        "orders the two", blocks=2,
+    ),
+    "a compare-and-swap that fails does not release": Pair(
+        later("st.global.u32 [%d1], 1; atom.release.gpu.global.cas.b32 %r4, [%d1+64], |0|5|, 1;",
+            "ld.acquire.gpu.global.u32 %r4, [%d1+64]; ld.global.u32 %r4, [%d1];"),
+        "orders the two", blocks=2,
+    ),
+    "scope of a release before a relaxed store of one place": Pair(
+        message("st.release.|gpu|cta|.global.u32 [%d1+2048], 0;" + RELAXED, POLL + "fence.acq_rel.gpu;"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=2,
+    ),
+    "an acquire behind a relaxed read of one place": Pair(
+        message("st.release.gpu.global.u32 [%d1+2048], 1;", POLL).replace(
+            "@%p3 bra READ;", "@%p3 bra READ; st.relaxed.gpu.global.u32 [%d1+2048], 2;"
+            "ld.acquire.gpu.global.u32 %r3, [%d1+|2048|2052|];"),
+        "orders the two", blocks=2,
+    ),
+    "scope of an acquire behind a relaxed read of one place": Pair(
+        message("st.release.gpu.global.u32 [%d1+2048], 1;", POLL).replace(
+            "@%p3 bra READ;", "@%p3 bra READ; st.relaxed.gpu.global.u32 [%d1+2048], 2;"
+            "ld.acquire.|gpu|cta|.global.u32 %r3, [%d1+2048];"),
+        "ld.global.u32 reads", blocks=2,
+    ),
+    "a chain through an atomic": Pair(
+        handed_on("red.relaxed.|gpu|cta|.global.add.u32 [%d1+2048], 1; red.global.add.u32 [%d1+2048], 1;"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=3,
+    ),
+    "no chain through a store": Pair(
+        handed_on("|red.relaxed.gpu.global.add.u32|st.relaxed.gpu.global.u32| [%d1+2048], 1;"),
+        "ld.global.u32 reads", blocks=3,
+    ),
+    "no chain through an atomic of another size": Pair(
+        handed_on("red.relaxed.gpu.global.add.|u32|u64| [%d1+2048], 1;"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=3,
+    ),
+    "a plain store ends a release": Pair(
+        message("st.release.gpu.global.u32 [%d1+2048], 1; ||st.global.u32 [%d1+2048], 2;|",
+            "ld.acquire.gpu.global.u32 %r3, [%d1+2048];"),
+        "ld.global.u32 reads", blocks=2,
+    ),
+    "an atomic that releases and acquires": Pair(
+        election("@%p0 st.global.u32 [%d4], %r1; bar.sync 0;", "").replace("atom.", "atom.|acq_rel|acquire|.gpu."),
+        "orders the two", blocks=4,
+    ),
+    "an atomic that acquires as well": Pair(
+        election("@%p0 st.global.u32 [%d4], %r1; bar.sync 0;", "").replace("atom.", "atom.|acq_rel|release|.gpu."),
+        "orders the two", blocks=4,
+    ),
+    "scope of the first sequential fence": Pair(
+        election(
+            "setp.eq.u32 %p5, %r0, 33; @%p5 st.global.u32 [%d4], %r1; membar.|gl|cta|; bar.sync 0;", "membar.gl;"
+        ),
+        "orders the two", blocks=4,
+    ),
+    "scope of the second sequential fence": Pair(
+        election("@%p0 st.global.u32 [%d4], %r1; membar.gl;", "membar.|gl|cta|;"), "does not reach",
+        FindingKind.SCOPE, blocks=4,
+    ),
+    "lanes of one atomic do not learn from each other": Pair(
+        "setp.gt.u32 %p2, %r0, 1; @%p2 ret; @%p0 st.global.u32 [%d1], 1; |bar.warp.sync 3;||"
+        "atom.acq_rel.gpu.global.add.u32 %r2, [%d1+64], 1; @!%p0 ld.global.u32 %r3, [%d1]; ret;",
+        "__syncwarp() is missing",
+    ),
+    "acquired, then a barrier": Pair(
+        "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 0; @!%p2 bra B; @!%p0 ret; st.global.u32 [%d1], 1;"
+        "st.release.gpu.global.u32 [%d1+2048], 1; ret; B: @!%p0 bra J;"
+        "W: ld.acquire.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p3, %r3, 0; @%p3 bra W; J: |bar.sync 0;||"
+        "setp.eq.u32 %p4, %r0, 32; @%p4 ld.global.u32 %r4, [%d1]; ret;",
+        "orders the two", blocks=2,
+    ),
+    "a releasing fence behind a flag": Pair(
+        message("fence.acq_rel.gpu;" + RELAXED, POLL + "fence.|acquire|release|.gpu;"), "orders the two", blocks=2
+    ),
+    "scope of a store after a release of one place": Pair(
+        message("st.release.gpu.global.u32 [%d1+2048], 0; st.relaxed.|gpu|cta|.global.u32 [%d1+2048], 1;",
+            "ld.acquire.gpu.global.u32 %r3, [%d1+2048];"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=2,
+    ),
+    "a fence of block scope behind a flag of GPU scope": Pair(
+        inside("fence.acq_rel.gpu;" + RELAXED, POLL + "|fence.acq_rel.cta;||"), "with no barrier between"
+    ),
+}  # fmt: skip
