@@ -273,7 +273,7 @@ def load(
             return 1
     else:
         ordered = frame[ORDERED] != 0 and frame[PASSED] == 0 and where[0] <= SHARED
-        together = not ordered or (frame[GATE] != 0 and active >= _WARP * len(runs))
+        together = not ordered or active >= _WARP * len(runs)
         for index in range(row[RESULTS]):  # a result in the address register must not be seen before all is checked
             together &= operands[row[RESULT] + index, SLOT] != base
         if not together:

@@ -24,10 +24,10 @@ from tileproof.simulators.ptx.program import StateSpace
 # was missing, an allocation's number or that of the shared one.
 _ROWS, _ROW_COUNT, _COMPONENTS, _VIEWS, _PLANE_COUNT, _LANES, _MINDS, _SPANS, _SPAN_COUNT = 0, 1, 2, 3, 4, 5, 6, 7, 8
 _MAPS, _MAP_COUNT, _SHAPE, _KEPT, _TICKS = 9, 10, 11, 12, 13
-_MEMORIES, _MEMORY_COLUMNS = 14, 13
+_MEMORIES, _MEMORY_COLUMNS = 14, 15
 _RECORDS, _RECORD_COUNT, _NODES, _NODE_COUNT, _STATE, _LAST, _STEPS, _PATTERNS, _PLANES, _LONGEST = range(10)
-_LEAVES, _LEAF_COUNT, _LAST_WARPS = 10, 11, 12
-_SHADOWS, _SHARED, _ENGINES, _MISSING, _TABLE = 40, 41, 44, 45, 46
+_LEAVES, _LEAF_COUNT, _LAST_WARPS, _MARKS, _MARK_COUNT = 10, 11, 12, 13, 14
+_SHADOWS, _SHARED, _ENGINES, _MISSING, _TABLE = 44, 45, 48, 49, 50
 # A shadow: address and number of its lines; a granule's bytes as a power of two. Zeros: not known.
 _LINES, _LINE_COUNT, _SHIFT, _SHADOW_COLUMNS = 0, 1, 2, 3
 
@@ -103,6 +103,7 @@ def _made(stamp: int) -> Any:
             _words(m[_RECORDS], (m[_RECORD_COUNT], core.RECORD_COLUMNS)),
             _slots(m[_NODES], (m[_NODE_COUNT], core.NODE_COLUMNS)),
             _longs(m[_STATE], (core.STATES,)),
+            _longs(m[_MARKS], (m[_MARK_COUNT], core.MARKS)),
             _words(m[_LAST], (m[_STEPS], m[_LAST_WARPS])),
             _longs(m[_PATTERNS], (m[_STEPS], compiled_warps.PATTERN)),
             _longs(t[_KEPT], (2 * core.LONGEST_CHAIN, 3)),
@@ -161,7 +162,7 @@ class OrderGate:
         """See what was replaced since; to be called before the loop is."""
         checks, clocks = wave.order.checks, wave.order.knowledge.clocks
         memories = checks.global_memory, checks.shared
-        tables = [table for memory in memories for table in (memory.last, *memory.touched.tables)]
+        tables = [table for memory in memories for table in (memory.last, memory.touched.marks, *memory.touched.tables)]
         arrays = (clocks.rows, clocks.spans, clocks.maps, *tables)
         if len(self._arrays) != len(arrays) or any(a is not b for a, b in zip(self._arrays, arrays, strict=True)):
             self._arrays = arrays
@@ -204,7 +205,7 @@ def _memory_line(memory: Memory) -> Lanes:
             *(touched.records.ctypes.data, len(touched.records), touched.nodes.ctypes.data, len(touched.nodes)),
             *(touched.state.ctypes.data, memory.last.ctypes.data, memory.last.shape[0], memory.patterns.ctypes.data),
             *(memory.planes.ctypes.data, memory.longest, touched.leaves.ctypes.data, len(touched.leaves)),
-            memory.last.shape[1],
+            *(memory.last.shape[1], touched.marks.ctypes.data, len(touched.marks)),
         ],
         np.int64,
     )

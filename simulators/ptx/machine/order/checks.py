@@ -121,6 +121,7 @@ class Checks:
         at: Lanes,
     ) -> None:
         """See `Order.async_access`: `components` and ticks `at` say who performs each access."""
+        self._knowledge.stop_marking()
         memory = self.memory(space)
         shadow = self.shadow(memory, backing, int(np.bitwise_or.reduce(offsets, initial=nbytes)))
         engine = (flags >> core.ENGINE_SHIFT) & core.ENGINE_MASK
@@ -177,6 +178,7 @@ class Checks:
                 touched.records,
                 touched.nodes,
                 touched.state,
+                touched.marks,
                 memory.last,
                 memory.patterns,
                 self._kept,

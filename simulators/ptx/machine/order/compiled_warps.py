@@ -29,12 +29,16 @@ from tileproof.simulators.ptx.machine.order.compiled_order import (
     DIFFERENT,
     ENGINE_MASK,
     ENGINE_SHIFT,
+    FIRST_NODE,
     FIRST_RECORD,
     FLAGS,
     FOREIGN,
     LANES_PER_UNIT,
     LEAF,
     LINE_SHIFT,
+    MARKED_NODE,
+    MARKED_RECORD,
+    MARKED_ROW,
     MASK,
     NEXT_NODE,
     NEXT_RECORD,
@@ -56,14 +60,13 @@ from tileproof.simulators.ptx.machine.order.compiled_order import (
     WRITTEN,
     Array,
     integer,
-    is_clear,
-    is_empty,
 )
 
 COUNT, PRESENT, RUNS, FORM, OFFSETS, PLACES, MEMBERS, LENGTHS, PATTERN = 0, 1, 2, 3, 4, 36, 68, 100, 132
 #: What `pass_warps` says.
 PASSED, NOT_SIMPLE, NO_ROOM = 0, 1, 2
 _NOBODY = 0x0FFF_FFFF
+_NO_LIMIT = 1 << 40
 _NUMBER, _LEAF_NUMBER = core._NUMBER, core._LEAF_NUMBER
 #: The flags of an engine's access are not below this.
 _BY_ENGINE = 1 << ENGINE_SHIFT
@@ -74,6 +77,7 @@ _WARPGROUP, _WARPGROUP_ENGINE = 128, 4  # its lanes; how flags name its engine
 _row_for, _wholly, _plane_for = core._row_for, core._wholly, core._plane_for
 _rest, _node, _record, _chained = core._rest, core._node, core._record, core._chained
 _leading, _behind, _split, _drop_leaf = core._leading, core._behind, core._split, core._drop_leaf
+_warps = core._warps
 
 
 @borrowing_inlined
@@ -163,25 +167,34 @@ def _agree(views: Array, minds: Array, begin: int, end: int) -> bool:
 
 
 @borrowing_inlined
-def _all_known(slots: Array, first: int, end: int, old: int, known: int) -> bool:
-    """Whether neighbouring slots are all empty, or all lead to what is known."""
-    below, leader, other = np.uint32(old), np.uint32(known), np.uint32(0)
+def _is_old(slot: int, old: int, old_node: int) -> bool:
+    """Whether a slot is empty, or leads to what is before the present access by its number alone."""
+    return slot < old or NODE <= slot < old_node
+
+
+@borrowing_inlined
+def _all_known(slots: Array, first: int, end: int, old: int, old_node: int, known: int) -> bool:
+    """Whether neighbouring slots are all old, or all lead to what is known."""
+    below, leader, other, node = np.uint32(old), np.uint32(known), np.uint32(0), np.uint32(NODE)
+    span = np.uint32(old_node - NODE)
     for i in range(np.uint64(first), np.uint64(end)):
         slot = slots[i]
-        other |= np.uint32(slot >= below) & np.uint32((slot >> np.uint32(5)) != leader)
+        fresh = np.uint32(slot >= below) & np.uint32(slot - node >= span)
+        other |= fresh & np.uint32((slot >> np.uint32(5)) != leader)
     return bool(other == 0)
 
 
 @borrowing_inlined
-def _common(slots: Array, old: int, step: int) -> int:
-    """The first slot of a whole line if the others follow from it; 0 if all are empty; -1 otherwise."""
-    most, other, lead, height = np.uint32(0), np.uint32(0), slots[0], np.uint32(step)
+def _common(slots: Array, old: int, old_node: int, step: int) -> int:
+    """The first slot of a whole line if the others follow from it; 0 if all are old; -1 otherwise."""
+    fresh, other, lead, height = np.uint32(0), np.uint32(0), slots[0], np.uint32(step)
+    below, node, span = np.uint32(old), np.uint32(NODE), np.uint32(old_node - NODE)
     for i in range(np.uint64(1 << LINE_SHIFT)):
         slot = slots[i]
-        most = max(most, slot)
+        fresh |= np.uint32(slot >= below) & np.uint32(slot - node >= span)
         turned = (lead & np.uint32(_LANE)) + (np.uint32(i) >> height)
         other |= slot ^ ((lead & ~np.uint32(_LANE)) | (turned & np.uint32(_LANE)))
-    if most < old:
+    if fresh == 0:
         return integer(0)
     return integer(-1) if other else integer(lead)
 
@@ -197,11 +210,11 @@ def _floor(rows: Array, row: int, threads: int) -> int:
 
 @borrowing_inlined
 def _covers(
-    rows: Array, views: Array, spans: Array, maps: Array, planes: Array, records: Array, nodes: Array, state: Array,
-    slot: int, lane: int, unit: int, flags: int, own_row: int, floor: int,
+    rows: Array, views: Array, spans: Array, maps: Array, planes: Array, records: Array, nodes: Array, old: int,
+    old_node: int, slot: int, lane: int, unit: int, flags: int, own_row: int, floor: int,
 ) -> bool:  # fmt: skip
     """Whether a lane, and all that know the same, are ordered after every access of a set, whoever's it was."""
-    while slot != 0 and not is_empty(state, slot):
+    while not _is_old(slot, old, old_node):
         if slot & NODE:
             node = (slot >> 5) & _NUMBER
             record = integer(nodes[node, RECORD])
@@ -258,14 +271,19 @@ def _alike(records: Array, one: int, other: int) -> bool:
 def _joined(
     rows: Array, spans: Array, maps: Array, records: Array, nodes: Array, state: Array, views: Array, kept: Array,
     slot: int, lane: int, unit: int, warp: int, flags: int, number: int, mask: int, base: int, room: int,
-    longest: int,
+    longest: int, old: int, old_node: int, secluded: bool,
 ) -> int:  # fmt: skip
-    """The slot of the set at `slot` and reads by the lanes `mask` relative to `base`; see `compiled_order._joined`."""
+    """The slot of the set at `slot` and reads by the lanes `mask` relative to `base`; see `compiled_order._joined`.
+
+    `secluded`: the warp has learned nothing of others since the oldest access that is not old by its number.
+    """
     fresh = number << 5 | base
-    if slot == 0 or is_empty(state, slot):
-        return fresh if mask == 1 else _node(nodes, state, number, mask, integer(0), base)
+    if _is_old(slot, old, old_node):
+        return fresh if mask == 1 else _node(records, nodes, state, number, mask, integer(0), base)
+    if secluded and longest == _NO_LIMIT and not _warps(records, nodes, slot) >> (warp & _LANE) & 1:
+        return _node(records, nodes, state, number, mask, slot, base)  # nothing goes, and the warp is not among them
     length, dropped, left = 0, 0, slot
-    while left != 0 and not is_empty(state, left):
+    while not _is_old(left, old, old_node):
         at = left & _LANE
         if left & NODE:
             node = (left >> 5) & _NUMBER
@@ -293,7 +311,7 @@ def _joined(
             if length < kept.shape[0]:
                 kept[length, 0], kept[length, 1], kept[length, 2] = record, other_mask, at
             length += 1
-    return _chained(nodes, state, kept, length, dropped, slot, fresh, number, mask, base, room, longest)
+    return _chained(records, nodes, state, kept, length, dropped, slot, fresh, number, mask, base, room, longest)
 
 
 @borrowing_inlined
@@ -304,14 +322,15 @@ def _at(base: int, before: int, step: int) -> int:
 
 @borrowing_inlined
 def _stands(
-    rows: Array, views: Array, spans: Array, maps: Array, planes: Array, records: Array, nodes: Array, state: Array,
-    leaves: Array, word: int, begin: int, end: int, before: int, step: int, size: int, members: int, known: int,
-    lane: int, unit: int, warp: int, flags: int, own_row: int, floor: int,
+    rows: Array, views: Array, spans: Array, maps: Array, planes: Array, records: Array, nodes: Array, leaves: Array,
+    old: int, old_node: int, word: int, begin: int, end: int, before: int, step: int, size: int, members: int,
+    known: int, lane: int, unit: int, warp: int, flags: int, own_row: int, floor: int,
 ) -> int:  # fmt: skip
     """Whether nothing in granules `begin` to `end` of a line speaks against an access.
 
     Args:
-        rows, views, spans, maps, planes, records, nodes, state, leaves: see `compiled_order`.
+        rows, views, spans, maps, planes, records, nodes, leaves: see `compiled_order`.
+        old, old_node: slots of records, and of nodes, below these are old.
         word: of the line.
         begin, end: granules.
         before: how far the line's first granule lies behind the first one of the run.
@@ -330,14 +349,13 @@ def _stands(
         the set that is known then, or -1.
     """
     base, single, leaf, mine = members & _LANE, members >> 5 == 1, word & _LEAF_NUMBER, integer(-1)
-    old = state[FIRST_RECORD] << 5
     if word < LEAF:
         end = begin + 1
-    elif _all_known(leaves[leaf], begin, end, old, known):
+    elif _all_known(leaves[leaf], begin, end, old, old_node, known):
         return known
     for inside in range(begin, end):
         slot = word if word < LEAF else integer(leaves[leaf, inside])
-        if slot < old or slot >> 5 == known:
+        if _is_old(slot, old, old_node) or slot >> 5 == known:
             continue
         own = single and slot < NODE
         if own:
@@ -349,7 +367,7 @@ def _stands(
             mine = slot >> 5
             continue
         if not _covers(
-            rows, views, spans, maps, planes, records, nodes, state, slot, lane, unit, flags, own_row, floor
+            rows, views, spans, maps, planes, records, nodes, old, old_node, slot, lane, unit, flags, own_row, floor
         ):  # fmt: skip
             return integer(-1)
         known = slot >> 5
@@ -361,8 +379,9 @@ def _made(stamp: int) -> Any:
 
     def pass_warps(
         rows: Array, views: Array, minds: Array, spans: Array, maps: Array, shape: Array, planes: Array,
-        records: Array, nodes: Array, state: Array, last: Array, patterns: Array, kept: Array, lines: Array,
-        leaves: Array, shift: int, lanes: Array, offsets: Array, nbytes: int, flags: int, pc: int, by_warp: bool,
+        records: Array, nodes: Array, state: Array, marks: Array, last: Array, patterns: Array, kept: Array,
+        lines: Array, leaves: Array, shift: int, lanes: Array, offsets: Array, nbytes: int, flags: int, pc: int,
+        by_warp: bool,
         ticks: Array, longest: int, components: Array, moments: Array,
     ) -> int:  # fmt: skip
         """Check and remember weak accesses; whether that was simple: otherwise ask the other two.
@@ -370,6 +389,7 @@ def _made(stamp: int) -> Any:
         What some of the lanes read may be remembered then. Arguments as theirs, and
 
         Args:
+            marks: of the memory.
             minds: uint8 [warps], whether all lanes of a warp know the same.
             patterns: int64 [steps, 132], see above.
             kept: int64 [128, 3], scratch.
@@ -389,7 +409,8 @@ def _made(stamp: int) -> Any:
         if by_warp:
             size, step = integer(ALONE), integer(ALONE)
         first_warp = shape[UNIT_BASE] * shape[WARPS_PER_UNIT]
-        stores, old = flags & WRITES != 0, state[FIRST_RECORD] << 5
+        stores = flags & WRITES != 0
+        old, old_node, marked_row = integer(0), integer(0), integer(-1)
         pattern = patterns[pc]
         single, warpgroup = flags & SINGLE != 0, (flags >> ENGINE_SHIFT) & ENGINE_MASK == _WARPGROUP_ENGINE
         unit, unit_begin, unit_end = integer(0), integer(0), integer(0)
@@ -414,6 +435,10 @@ def _made(stamp: int) -> Any:
                     unit_end = unit_begin + shape[LANES_PER_UNIT]
                     unit = shape[UNIT_BASE] + lane // shape[LANES_PER_UNIT]
                     known = integer(_NOBODY)
+                    mark = marks[lane // shape[LANES_PER_UNIT]]
+                    old = max(state[FIRST_RECORD], mark[MARKED_RECORD]) << 5
+                    old_node = NODE | max(state[FIRST_NODE], mark[MARKED_NODE]) << 5
+                    marked_row = mark[MARKED_ROW]
                 present = _present(lanes, begin, end)
                 if not _fits(pattern, present, nbytes << 1 | by_warp, offsets, begin, end):
                     _learn(pattern, present, lanes, offsets, begin, end, nbytes, by_warp)
@@ -431,6 +456,7 @@ def _made(stamp: int) -> Any:
                         if row != known_row:
                             floor = _floor(rows, row, shape[LANES_PER_UNIT])
                         known, known_row, known_foreign = integer(_NOBODY), row, foreign
+                secluded = known_row == marked_row and known_foreign == 0
                 number, result = integer(-1), integer(0)
                 seen, turned, seen_mask = integer(-1), integer(0), integer(0)
                 if remember or not stores:
@@ -441,7 +467,7 @@ def _made(stamp: int) -> Any:
                     if stores and single:
                         result = number << 5
                     elif stores and by_warp:
-                        result = _node(nodes, state, number, integer(_ALL), integer(0), integer(0))
+                        result = _node(records, nodes, state, number, integer(_ALL), integer(0), integer(0))
                 for run in range(runs):
                     first = (start + pattern[PLACES + run]) >> shift
                     behind = first + pattern[LENGTHS + run] * each
@@ -455,22 +481,24 @@ def _made(stamp: int) -> Any:
                         whole = high - low == 1 << LINE_SHIFT
                         for side in range(0 if remember else 2 if stores else 1):
                             word = integer(lines[line, side])
-                            if word < old or (word >> 5 == known and word < LEAF):
+                            if _is_old(word, old, old_node) or (word >> 5 == known and word < LEAF):
                                 continue
                             known = _stands(
-                                rows, views, spans, maps, planes, records, nodes, state, leaves, word, low, high,
-                                head - first, step, size, members, known, lane, unit, warp, flags, known_row, floor,
+                                rows, views, spans, maps, planes, records, nodes, leaves, old, old_node, word, low,
+                                high, head - first, step, size, members, known, lane, unit, warp, flags, known_row,
+                                floor,
                             )  # fmt: skip
                             if known < 0:
                                 return NOT_SIMPLE
                         word = integer(lines[line, READ])
                         if not stores and word < LEAF and whole:
-                            if word < old or is_empty(state, word):
+                            if _is_old(word, old, old_node):
                                 word = integer(0)
                             whole = word == 0 or records[_leading(nodes, word), SIZE] == size
                         if not whole:
                             for side in range(0 if stores else 1, 2):
-                                if side == READ and stores and is_clear(lines, state, line):
+                                word = integer(lines[line, side])
+                                if side == READ and stores and _is_old(word, old, old_node):
                                     lines[line, READ] = 0
                                 elif _split(lines, leaves, records, nodes, state, shift, line, side) < 0:
                                     return NO_ROOM
@@ -496,7 +524,7 @@ def _made(stamp: int) -> Any:
                         leaf = integer(-1)
                         if not whole or word >= LEAF:
                             leaf = integer(lines[line, READ]) & _LEAF_NUMBER
-                            slot = _common(leaves[leaf], old, step) if whole else integer(-1)
+                            slot = _common(leaves[leaf], old, old_node, step) if whole else integer(-1)
                             if slot == 0 or (slot > 0 and records[_leading(nodes, slot), SIZE] == size):
                                 _drop_leaf(leaves, state, leaf)
                                 leaf, word = integer(-1), slot
@@ -504,7 +532,7 @@ def _made(stamp: int) -> Any:
                             high = low + 1
                         for inside in range(low, high):
                             slot = word if leaf < 0 else integer(leaves[leaf, inside])
-                            if slot < old:
+                            if _is_old(slot, old, old_node):
                                 slot = integer(0)
                             at = _at(base, head - first + inside, step)
                             if mask != seen_mask or slot >> 5 != seen or (slot != 0 and (slot - at) & _LANE != turned):
@@ -513,6 +541,7 @@ def _made(stamp: int) -> Any:
                                 result = _joined(
                                     rows, spans, maps, records, nodes, state, views, kept,
                                     slot, lane, unit, warp, flags, number, mask, at, room, longest,
+                                    old, old_node, secluded,
                                 )  # fmt: skip
                                 result = (result & ~_LANE) | ((result - at) & _LANE)
                             slot = (result & ~_LANE) | ((result + at) & _LANE)

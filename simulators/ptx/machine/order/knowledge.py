@@ -63,6 +63,7 @@ class Knowledge:
         number: a plane's index into the views; of one that is missing, the index of ALL, and -1 for the GIVEN_PLANES.
         views: int32 [planes, lanes, columns].
         ticks: int32 [warps], the clocks of the warps: grow when one of its lanes publishes.
+        marks: of shared memory, see `compiled_order`.
         minds: uint8 [warps], see `compiled_order`; who changes views says so by `forget_minds`.
         shape: see `compiled_order`.
         engines: likewise.
@@ -89,9 +90,11 @@ class Knowledge:
         for plane in self.own_planes:
             self.views[plane, :, core.TICK] = core.EVER
         self.ticks = np.ones(lanes >> WARP_SHIFT, np.int32)
+        self.marks = np.zeros((lanes // int(shape[core.LANES_PER_UNIT]), core.MARKS), np.int64)
         self.minds = np.full(lanes >> WARP_SHIFT, core.UNKNOWN, np.uint8)
         self.engines = np.full(4, -1, np.int64)
         self._nothing: Views | None = None
+        self._numbers, self._threads = np.zeros(core.STATES, np.int64), 0
         clocks.holders.append(self._hold)
 
     @property
@@ -119,6 +122,7 @@ class Knowledge:
 
     def first_component(self, engine: Engine) -> int:
         """The first component of the engines of this kind, made when they are first used."""
+        self.stop_marking()
         if self.engines[engine] < 0:
             count = self.shape[core.LANES_PER_UNIT]
             if engine is Engine.WGMMA:
@@ -185,7 +189,20 @@ class Knowledge:
         """The ascending lanes of each group of `per` neighbours, which lies in one block, publish and learn."""
         groups, planes = core.count_groups(lanes, per), len(self.planes)
         fresh = self.clocks.take_rows(groups * planes).reshape(planes, groups)
-        core.meet(self.clocks.rows, self.views, self.shape, self.engines, self.ticks, self.minds, lanes, per, fresh)
+        core.meet(
+            self.clocks.rows,
+            self.views,
+            self.shape,
+            self.engines,
+            self.ticks,
+            self.minds,
+            self.marks,
+            self._numbers,
+            self._threads,
+            lanes,
+            per,
+            fresh,
+        )
         if self.clocks.has_maps:
             for plane in range(planes):
                 self._join_maps(plane, lanes, lanes // per)
@@ -193,6 +210,16 @@ class Knowledge:
     def forget_minds(self) -> None:
         """Rows or maps of views change: nobody knows any more whose are the same."""
         self.minds[:] = core.UNKNOWN
+        self.marks[:, core.MARKED_ROW] = -1
+
+    def mark_by(self, numbers: Lanes, threads: int) -> None:
+        """From now on barriers of all `threads` of a block mark what is before them by these numbers."""
+        self._numbers, self._threads = numbers, threads
+
+    def stop_marking(self) -> None:
+        """Somebody else than threads touches shared memory: barriers do not order all that was done."""
+        self._threads = 0
+        self.marks[:] = 0, 0, -1
 
     def _join_maps(self, plane: int, lanes: Lanes, groups: Lanes) -> None:
         if not self.views[plane, lanes, core.FOREIGN].any():

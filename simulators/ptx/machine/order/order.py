@@ -57,6 +57,9 @@ class Order:
         planes += [Plane.FENCED, Plane.SEEN] if sequential else []
         self.knowledge = Knowledge(clocks, planes, shape, geometry.lanes, launch.views)
         launch.views = self.knowledge.views
+        launch.shared_memory.marks = self.knowledge.marks
+        if not clustered:
+            self.knowledge.mark_by(launch.shared_memory.state, geometry.threads)
         self.patterns = Patterns(self.knowledge, first_unit, geometry.blocks_per_cluster)
         self.objects = Objects(self.knowledge, max(window_bytes, 1))
         self.checks = Checks(program, reporter, launch, self.knowledge)

@@ -28,6 +28,7 @@ class Touched:
         nodes: likewise.
         leaves: likewise.
         state: likewise.
+        marks: likewise; where numbers change they say nothing.
         moves: grows whenever slots of a shadow move: who remembers where they were forgets it.
     """
 
@@ -36,6 +37,7 @@ class Touched:
         self.nodes = np.zeros((_FIRST_ROOM, core.NODE_COLUMNS), np.uint32)
         self.leaves = np.zeros((_FIRST_LEAVES, 1 << core.LINE_SHIFT), np.uint32)
         self.state = _first_state()
+        self.marks: NDArray[np.int64] = np.zeros((0, core.MARKS), np.int64)
         self.moves = 0
         self._shadows: WeakSet[Shadow] = WeakSet()
 
@@ -117,6 +119,7 @@ class Touched:
         self.state[[core.FIRST_RECORD, core.FIRST_NODE]] = 1
         self.state[core.NEXT_RECORD] = new_records[-1] + 1
         self.state[core.NEXT_NODE] = new_nodes[-1] + 1
+        self.marks[:] = 0, 0, -1
 
 
 def _first_state() -> NDArray[np.int64]:
