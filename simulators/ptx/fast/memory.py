@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tileproof.simulators.ptx.fast.asking import count_from, number, passes
+from tileproof.simulators.ptx.fast.asking import FOLDED_CALL, count_from, number, passes
 from tileproof.simulators.ptx.fast.layout import (
     ASKED,
     ASKED_ALLOCATION,
     ASKED_SPACE,
+    BLOCK_LANES,
     CHANGES,
+    FOLDED,
     GLOBAL,
     GLOBAL_READ,
     GLOBAL_WRITTEN,
@@ -35,7 +37,7 @@ from tileproof.simulators.ptx.fast.layout import (
 )
 from tileproof.simulators.ptx.fast.parts import inlined, part
 from tileproof.simulators.ptx.fast.places import ANY, NBYTES, ZERO, find, place, touches_object
-from tileproof.simulators.ptx.fast.pointers import bytes_at, halves_at, longs_at, words_at
+from tileproof.simulators.ptx.fast.pointers import bytes_at, halves_at, longs_at, offsets_at, words_at
 
 # The constants of a memory step: the space; bytes of an element; what is added to the address; bytes of the access;
 # the bits of an address that count; whether all lanes have one address in one array;
@@ -178,6 +180,28 @@ def _load_run(
 
 
 @part
+def _passes_folded(
+    row: Any, registers: Any, base: Any, lanes: Any, active: Any, where: Any, found: Any, frame: Any
+) -> Any:
+    """Whether all blocks of the wave access the same of their shared memories, and the order notes it for the first."""
+    block = frame[BLOCK_LANES]
+    if block == 0 or active != lanes or offsets_at(frame[FOLDED], 1)[0] == 0:
+        return False
+    addresses, other = longs_at(registers + base * lanes * 8, lanes), ZERO
+    for i in range(np.uint64(lanes - block)):
+        other |= addresses[i + np.uint64(block)] ^ addresses[i]
+    if other != ZERO:
+        return False
+    _, _, _, least, limit, starts, life, _ = where
+    low, offset, cut = np.uint64(row[NBYTES] - 1), np.uint64(row[_OFFSET]), np.uint64(row[_CUT])
+    if life != 0 or not find(registers + base * lanes * 8, block, starts, offset, cut, low, least, limit, found):
+        return False
+    who = found + lanes * 8
+    count_from(0, who, block)
+    return passes(frame, SHARED, where[7], who, found, block, (row[NBYTES], row[_ACCESS], row[_STEP], FOLDED_CALL, 0))
+
+
+@part
 def _load_ordered(
     row: Any, operands: Any, registers: Any, lanes: Any, runs: Any, r: Any, where: Any, found: Any, frame: Any
 ) -> Any:
@@ -278,6 +302,8 @@ def load(
             together &= operands[row[RESULT] + index, SLOT] != base
         if not together:
             return _load_checked(row, operands, registers, lanes, runs, where, counters, found, frame)
+        if ordered and where[0] == SHARED and _passes_folded(row, registers, base, lanes, active, where, found, frame):
+            ordered = False
         for r in range(len(runs)):
             if ordered:
                 answer = _load_ordered(row, operands, registers, lanes, runs, r, where, found, frame)
@@ -420,7 +446,11 @@ def store(
     count = _find_all(row, base, runs, where, found)
     if count == 0 or not _distinct(found, count, keys, stamps):
         return 1
-    if _asks(row, where, lanes, runs, found, count, frame):
+    ordered = space != SHARED or frame[ORDERED] == 0 or frame[PASSED] != 0
+    if not ordered:
+        slot = operands[row[SOURCE], SLOT]
+        ordered = _passes_folded(row, registers, slot, lanes, active, where, found + lanes * 16, frame)
+    if (not ordered or space != SHARED) and _asks(row, where, lanes, runs, found, count, frame):
         return 2
     size = row[_SIZE]
     for index in range(row[SOURCES] - 1):

@@ -8,6 +8,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from tileproof.simulators.ptx.fast.asking import FOLDED_CALL
 from tileproof.simulators.ptx.fast.layout import SHARED
 from tileproof.simulators.ptx.fast.parts import inlined
 from tileproof.simulators.ptx.fast.pointers import as_pointer
@@ -24,10 +25,10 @@ from tileproof.simulators.ptx.program import StateSpace
 # was missing, an allocation's number or that of the shared one.
 _ROWS, _ROW_COUNT, _COMPONENTS, _VIEWS, _PLANE_COUNT, _LANES, _MINDS, _SPANS, _SPAN_COUNT = 0, 1, 2, 3, 4, 5, 6, 7, 8
 _MAPS, _MAP_COUNT, _SHAPE, _KEPT, _TICKS = 9, 10, 11, 12, 13
-_MEMORIES, _MEMORY_COLUMNS = 14, 15
+_MEMORIES, _MEMORY_COLUMNS = 14, 13
 _RECORDS, _RECORD_COUNT, _NODES, _NODE_COUNT, _STATE, _LAST, _STEPS, _PATTERNS, _PLANES, _LONGEST = range(10)
-_LEAVES, _LEAF_COUNT, _LAST_WARPS, _MARKS, _MARK_COUNT = 10, 11, 12, 13, 14
-_SHADOWS, _SHARED, _ENGINES, _MISSING, _TABLE = 44, 45, 48, 49, 50
+_LEAVES, _LEAF_COUNT, _LAST_WARPS = 10, 11, 12
+_SHADOWS, _SHARED, _ENGINES, _MISSING, _TABLE = 40, 41, 44, 45, 46
 # A shadow: address and number of its lines; a granule's bytes as a power of two. Zeros: not known.
 _LINES, _LINE_COUNT, _SHIFT, _SHADOW_COLUMNS = 0, 1, 2, 3
 
@@ -91,6 +92,9 @@ def _made(stamp: int) -> Any:
         if engines > 0 and not _components(t, flags, _longs(lanes, (engines,)), components):
             return 1
         m = _longs(table + (_MEMORIES + space * _MEMORY_COLUMNS) * 8, (_MEMORY_COLUMNS,))
+        state = _longs(m[_STATE], (core.STATES,))
+        if space == SHARED and state[core.FOLDED] != 0 and not by_warp & FOLDED_CALL:
+            return 1
         warps = t[_LANES] >> 5
         answer = _pass_warps(
             _words(t[_ROWS], (t[_ROW_COUNT], t[_COMPONENTS])),
@@ -102,8 +106,7 @@ def _made(stamp: int) -> Any:
             _longs(m[_PLANES] + (32 if flags & core.ASYNC_PROXY else 0), (4,)),
             _words(m[_RECORDS], (m[_RECORD_COUNT], core.RECORD_COLUMNS)),
             _slots(m[_NODES], (m[_NODE_COUNT], core.NODE_COLUMNS)),
-            _longs(m[_STATE], (core.STATES,)),
-            _longs(m[_MARKS], (m[_MARK_COUNT], core.MARKS)),
+            state,
             _words(m[_LAST], (m[_STEPS], m[_LAST_WARPS])),
             _longs(m[_PATTERNS], (m[_STEPS], compiled_warps.PATTERN)),
             _longs(t[_KEPT], (2 * core.LONGEST_CHAIN, 3)),
@@ -115,7 +118,7 @@ def _made(stamp: int) -> Any:
             nbytes,
             flags,
             pc,
-            by_warp != 0,
+            by_warp & 1 != 0,
             _words(t[_TICKS], (warps,)),
             m[_LONGEST],
             components,
@@ -162,7 +165,7 @@ class OrderGate:
         """See what was replaced since; to be called before the loop is."""
         checks, clocks = wave.order.checks, wave.order.knowledge.clocks
         memories = checks.global_memory, checks.shared
-        tables = [table for memory in memories for table in (memory.last, memory.touched.marks, *memory.touched.tables)]
+        tables = [table for memory in memories for table in (memory.last, *memory.touched.tables)]
         arrays = (clocks.rows, clocks.spans, clocks.maps, *tables)
         if len(self._arrays) != len(arrays) or any(a is not b for a, b in zip(self._arrays, arrays, strict=True)):
             self._arrays = arrays
@@ -205,7 +208,7 @@ def _memory_line(memory: Memory) -> Lanes:
             *(touched.records.ctypes.data, len(touched.records), touched.nodes.ctypes.data, len(touched.nodes)),
             *(touched.state.ctypes.data, memory.last.ctypes.data, memory.last.shape[0], memory.patterns.ctypes.data),
             *(memory.planes.ctypes.data, memory.longest, touched.leaves.ctypes.data, len(touched.leaves)),
-            *(memory.last.shape[1], touched.marks.ctypes.data, len(touched.marks)),
+            memory.last.shape[1],
         ],
         np.int64,
     )

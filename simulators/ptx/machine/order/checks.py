@@ -31,6 +31,10 @@ _PLAIN_ENGINES = (Engine.CP_ASYNC + 1, Engine.WGMMA + 1)
 class Checks:
     """Checks and records the accesses of one wave.
 
+    Blocks in lock step usually do the same in their shared memories. After a barrier of all threads the shadow of
+    shared memory is folded: what all blocks do alike the fast engine checks and notes for the first one only, until
+    something else happens; then it is noted for each block as if it had been from the beginning.
+
     Args:
         program: the kernel.
         reporter: where findings go.
@@ -53,10 +57,47 @@ class Checks:
         self._found: Lanes = np.zeros((_FIRST_FOUND, 3), np.int64)
         self._kept: Lanes = np.zeros((2 * core.LONGEST_CHAIN, 3), np.int64)
         self._flags: dict[AccessKind, int] = {}
+        geometry, shape = reporter.geometry, knowledge.shape
+        self._window: Shadow | None = None
+        self._units = geometry.clusters
+        self._by_threads = shape[core.LANES_PER_UNIT] == shape[core.LANES_PER_BLOCK]
+        self._foldable = self._units > 1 and geometry.threads == geometry.lanes_per_block
+
+    def forget_shared(self, window: Backing | None) -> bool:
+        """All threads of all blocks meet: what they did in shared memory is before what follows, and is forgotten.
+
+        Not where anybody else touches it, an engine or a peer of the cluster.
+        """
+        if not self._by_threads or self._knowledge.engines.max() >= 0 or window is None or window.shadow is None:
+            return False
+        self._window = shadow = window.shadow
+        whole_lines = window.nbytes // self._units % (1 << (shadow.shift + core.LINE_SHIFT)) == 0
+        self.shared.touched.forget(shadow, self._foldable and whole_lines)
+        return True
+
+    def unfold(self) -> None:
+        """Blocks do no longer the same: from now on each has its own."""
+        touched, window = self.shared.touched, self._window
+        if not touched.state[core.FOLDED] or window is None:
+            return
+        touched.state[core.FOLDED] = 0
+        if touched.state[core.NEXT_RECORD] == 1:
+            return
+        self._foldable = False  # it would happen again
+        stride = len(window.lines) // self._units
+        tables = touched.records, touched.nodes, touched.state
+        while not core.unfold(
+            window.lines, touched.leaves, *tables, self._knowledge.shape, self._knowledge.ticks, self._units, stride
+        ):
+            touched.make_room_for(self._units)
+            tables = touched.records, touched.nodes, touched.state
 
     def memory(self, space: StateSpace) -> Memory:
-        """The records of a space."""
-        return self.global_memory if space is StateSpace.GLOBAL else self.shared
+        """The records of a space, of each block for itself."""
+        if space is StateSpace.GLOBAL:
+            return self.global_memory
+        self.unfold()
+        return self.shared
 
     def shadow(self, memory: Memory, backing: Backing, nbytes: int) -> Shadow:
         """The shadow of a backing array, with granules of at most `nbytes`."""
@@ -121,7 +162,7 @@ class Checks:
         at: Lanes,
     ) -> None:
         """See `Order.async_access`: `components` and ticks `at` say who performs each access."""
-        self._knowledge.stop_marking()
+        self._by_threads = False
         memory = self.memory(space)
         shadow = self.shadow(memory, backing, int(np.bitwise_or.reduce(offsets, initial=nbytes)))
         engine = (flags >> core.ENGINE_SHIFT) & core.ENGINE_MASK
@@ -178,7 +219,6 @@ class Checks:
                 touched.records,
                 touched.nodes,
                 touched.state,
-                touched.marks,
                 memory.last,
                 memory.patterns,
                 self._kept,

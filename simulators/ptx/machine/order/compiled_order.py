@@ -7,8 +7,7 @@ One file, because numba's cache watches the file of a compiled function only. Ar
     views    int32 [planes, lanes, 7]: what a lane knows: a row, a map of other units' rows, and bounds of its own
     maps     int32 [entries, 2]: unit and row, ascending units; spans int64 [maps, 2]: where each map's entries are
     records  int32 [records, 8]: accesses of one warp, by one instruction, in one interval of its clock
-    nodes    uint32 [nodes, 4]: chained sets of accesses: record, lanes, the rest of the set, warps in all of it
-    marks    int64 [units, 3]: records and nodes with lower numbers are before what the unit does now, see `meet`
+    nodes    uint32 [nodes, 4]: chained sets of accesses: record, lanes, the rest of the set
     lines    uint32 [lines, 2]: of 16 neighbouring granules the last writes, and the reads since
     leaves   uint32 [leaves, 16]: a slot for each granule of a line that is not touched in one way
 
@@ -32,11 +31,19 @@ ROW, FOREIGN, TICK, OWN_ENGINES, VIEW_COLUMNS = 0, 1, 2, 3, 7
 # Columns of a record.
 UNIT, COMPONENT, AT, PC, FLAGS, WARP_OF, SIZE, RECORD_COLUMNS = 0, 1, 2, 3, 4, 5, 6, 8
 # Columns of a node.
-RECORD, MASK, REST, WARPS, NODE_COLUMNS = 0, 1, 2, 3, 4
-# Columns of a mark: the first record and node that it does not cover; the row that all knew then, -1 for none.
-MARKED_RECORD, MARKED_NODE, MARKED_ROW, MARKS = 0, 1, 2, 3
+RECORD, MASK, REST, NODE_COLUMNS = 0, 1, 2, 4
 # Of the state of the tables.
-NEXT_RECORD, NEXT_NODE, FIRST_RECORD, FIRST_NODE, NEXT_LEAF, FREE_LEAF, LIVE_LEAVES, STATES = 0, 1, 2, 3, 4, 5, 6, 7
+NEXT_RECORD, NEXT_NODE, FIRST_RECORD, FIRST_NODE, NEXT_LEAF, FREE_LEAF, LIVE_LEAVES, FOLDED, STATES = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+)
 # Of the shape of a wave.
 LANES_PER_UNIT, UNIT_BASE, LANES_PER_BLOCK, WARPS_PER_UNIT, SHAPES = 0, 1, 2, 3, 4
 
@@ -406,22 +413,13 @@ def _rest(nodes: Array, node: int, base: int) -> int:
 
 
 @borrowing_inlined
-def _warps(records: Array, nodes: Array, slot: int) -> int:
-    """The warps of the accesses that a slot leads to, as bits: warps whose numbers differ by 32 share one."""
-    if slot & NODE:
-        return integer(nodes[(slot >> 5) & _NUMBER, WARPS])
-    return integer(1) << (records[slot >> 5, WARP_OF] & _LANE) if slot else integer(0)
-
-
-@borrowing_inlined
-def _node(records: Array, nodes: Array, state: Array, record: int, mask: int, rest: int, base: int) -> int:
+def _node(nodes: Array, state: Array, record: int, mask: int, rest: int, base: int) -> int:
     """The slot of a new node, led to by lane `base`; `rest` is a slot."""
     number = integer(state[NEXT_NODE])
     state[NEXT_NODE] = number + 1
     nodes[number, RECORD] = record
     nodes[number, MASK] = mask
     nodes[number, REST] = (rest & ~_LANE) | ((rest - base) & _LANE) if rest else 0
-    nodes[number, WARPS] = _warps(records, nodes, record << 5) | _warps(records, nodes, rest)
     return integer(NODE | number << 5 | base)
 
 
@@ -484,26 +482,26 @@ def _repeats(records: Array, record: int, other_mask: int, base: int, number: in
 
 @borrowing_inlined
 def _chained(
-    records: Array, nodes: Array, state: Array, kept: Array, length: int, dropped: int, slot: int, fresh: int,
-    number: int, mask: int, base: int, room: int, longest: int,
+    nodes: Array, state: Array, kept: Array, length: int, dropped: int, slot: int, fresh: int, number: int, mask: int,
+    base: int, room: int, longest: int,
 ) -> int:  # fmt: skip
     """The slot of a set: record `number` by the lanes `mask` relative to `base`, and what is kept of the set at `slot`.
 
     Kept are `length` accesses, `dropped` are those that need no place any more; without any, `slot` stays as it is.
     """
     if length == 0:
-        return fresh if mask == 1 else _node(records, nodes, state, number, mask, integer(0), base)
+        return fresh if mask == 1 else _node(nodes, state, number, mask, integer(0), base)
     if length > longest:
         length, dropped = longest >> 1, 1
     if dropped == 0 or length > kept.shape[0] or length >= room:
-        return _node(records, nodes, state, number, mask, slot, base)
+        return _node(nodes, state, number, mask, slot, base)
     rest = integer(0)
     for index in range(length - 1, -1, -1):
         if rest == 0 and kept[index, 1] == 1:
             rest = kept[index, 0] << 5 | kept[index, 2]
         else:
-            rest = _node(records, nodes, state, kept[index, 0], kept[index, 1], rest, kept[index, 2])
-    return _node(records, nodes, state, number, mask, rest, base)
+            rest = _node(nodes, state, kept[index, 0], kept[index, 1], rest, kept[index, 2])
+    return _node(nodes, state, number, mask, rest, base)
 
 
 @borrowing_inlined
@@ -515,7 +513,7 @@ def _joined(
     own = lane & _LANE if mask == 1 else integer(0)
     fresh = number << 5 | own
     if slot == 0 or is_empty(state, slot):
-        return fresh if mask == 1 else _node(records, nodes, state, number, mask, 0, own)
+        return fresh if mask == 1 else _node(nodes, state, number, mask, 0, own)
     if slot & NODE:
         head = (slot >> 5) & _NUMBER
         base = slot & _LANE
@@ -523,11 +521,11 @@ def _joined(
             more = integer(nodes[head, MASK]) | (1 << ((own - base) & _LANE) if mask == 1 else _ALL)
             if more == nodes[head, MASK]:
                 return slot
-            return _node(records, nodes, state, number, more, _rest(nodes, head, base), base)
+            return _node(nodes, state, number, more, _rest(nodes, head, base), base)
     elif slot >> 5 == number:
         if mask == 1 and slot == fresh:
             return slot
-        return _node(records, nodes, state, number, mask | 1 << ((slot - own) & _LANE), 0, own)
+        return _node(nodes, state, number, mask | 1 << ((slot - own) & _LANE), 0, own)
     length, dropped, left = 0, 0, slot
     while left != 0 and not is_empty(state, left):
         base = left & _LANE
@@ -548,7 +546,7 @@ def _joined(
             length += 1
         else:
             length += 1
-    return _chained(records, nodes, state, kept, length, dropped, slot, fresh, number, mask, own, room, longest)
+    return _chained(nodes, state, kept, length, dropped, slot, fresh, number, mask, own, room, longest)
 
 
 @compiled
@@ -634,7 +632,7 @@ def record_accesses(
                     leaves[leaf, inside] = number << 5 | own
                 else:
                     if seen < 0:
-                        seen, seen_result = integer(0), _node(records, nodes, state, number, mask, 0, own)
+                        seen, seen_result = integer(0), _node(nodes, state, number, mask, 0, own)
                     leaves[leaf, inside] = seen_result
                 if lines[granule >> LINE_SHIFT, READ] >= LEAF:
                     leaves[lines[granule >> LINE_SHIFT, READ] & _LEAF_NUMBER, inside] = 0
@@ -648,7 +646,7 @@ def record_accesses(
                 elif seen == 0:
                     result = seen_result
                 else:
-                    result = _node(records, nodes, state, number, mask, 0, own)
+                    result = _node(nodes, state, number, mask, 0, own)
                     seen, turned, seen_result = integer(0), integer(0), result
             elif slot >> 5 == seen and (slot - own) & _LANE == turned:
                 result = (seen_result & ~_LANE) | ((seen_result + own) & _LANE)
@@ -720,12 +718,10 @@ def _is_plain_warp(views: Array, plane: int, engines: Array, lanes: Array, posit
 
 @borrowing
 def meet(
-    rows: Array, views: Array, shape: Array, engines: Array, ticks: Array, minds: Array, marks: Array, state: Array,
-    threads: int, lanes: Array, per: int, fresh: Array,
+    rows: Array, views: Array, shape: Array, engines: Array, ticks: Array, minds: Array, lanes: Array, per: int,
+    fresh: Array,
 ) -> None:  # fmt: skip
     """The lanes of each group of `per` neighbours publish, and learn the rows of what they published.
-
-    What all threads of a unit did before they meet is before all that they do afterwards: that is marked by numbers.
 
     Args:
         rows: of clocks.
@@ -734,9 +730,6 @@ def meet(
         engines: see `publish`.
         ticks: int32 [warps], grows for all that take part.
         minds: uint8 [warps], see `compiled_warps`.
-        marks: of shared memory.
-        state: of the tables of shared memory.
-        threads: of a unit that is a block; 0: nothing is to be marked.
         lanes: int64 [n], ascending.
         per: divides the lanes of a unit.
         fresh: int64 [planes, groups], new rows.
@@ -776,19 +769,6 @@ def meet(
             warp = lanes[position] >> 5
             ticks[warp] += 1
             minds[warp] = UNKNOWN
-    first = integer(0)
-    while threads and first < lanes.size:
-        end, behind = (lanes[first] // per + 1) * per, first + 1
-        if first + per <= lanes.size and lanes[first + per - 1] == end - 1:
-            behind = first + per
-        while behind < lanes.size and lanes[behind] < end:
-            behind += 1
-        mark = lanes[first] // shape[LANES_PER_UNIT]
-        marks[mark, MARKED_ROW] = -1
-        if behind - first == threads:
-            marks[mark, MARKED_RECORD], marks[mark, MARKED_NODE] = state[NEXT_RECORD], state[NEXT_NODE]
-            marks[mark, MARKED_ROW] = views[0, lanes[first], ROW]
-        first = behind
 
 
 @borrowing_inlined
@@ -930,6 +910,72 @@ def refine_lines(
                 _unite(finer, leaves, records, nodes, state, finer_shift, target, side)
             if slot >= LEAF:
                 _drop_leaf(leaves, state, slot & _LEAF_NUMBER)
+    return True
+
+
+@borrowing_inlined
+def _moved(slot: int, records: int, nodes: int) -> int:
+    """The slot of what stands so many records and nodes behind what a slot leads to."""
+    if slot == 0:
+        return slot
+    return slot + ((nodes if slot & NODE else records) << 5)
+
+
+@compiled
+def unfold(
+    lines: Array, leaves: Array, records: Array, nodes: Array, state: Array, shape: Array, ticks: Array, units: int,
+    stride: int,
+) -> bool:  # fmt: skip
+    """What the first unit of a wave did in its shared memory, all others did in theirs: note that for each of them.
+
+    False, and nothing is changed, where the tables lack room.
+
+    Args:
+        lines: of shared memory; those of other units than the first are empty.
+        leaves: of lines.
+        records: all of the first unit, made since the warps' present ticks began.
+        nodes: of such records.
+        state: of the tables; nothing in them is too old to matter.
+        shape: of the wave.
+        ticks: int32 [warps], the clocks of the warps.
+        units: of the wave.
+        stride: lines of a unit.
+    """
+    many, sets, split = state[NEXT_RECORD] - 1, state[NEXT_NODE] - 1, state[LIVE_LEAVES]
+    if (
+        many * units + 2 >= records.shape[0]
+        or sets * units + 2 >= nodes.shape[0]
+        or split * units + 2 >= leaves.shape[0]
+    ):
+        return False
+    warps = shape[WARPS_PER_UNIT]
+    for unit in range(1, units):
+        for number in range(1, many + 1):
+            own = unit * many + number
+            for column in range(records.shape[1]):
+                records[own, column] = records[number, column]
+            warp = records[number, WARP_OF] + unit * warps
+            records[own, UNIT] += unit
+            records[own, WARP_OF] = warp
+            records[own, AT] = ticks[warp - shape[UNIT_BASE] * warps]
+        for number in range(1, sets + 1):
+            own = unit * sets + number
+            nodes[own, RECORD] = nodes[number, RECORD] + unit * many
+            nodes[own, MASK] = nodes[number, MASK]
+            nodes[own, REST] = _moved(integer(nodes[number, REST]), unit * many, unit * sets)
+        for line in range(stride):
+            for side in (WRITTEN, READ):
+                slot = integer(lines[line, side])
+                if slot >= LEAF:
+                    leaf = _new_leaf(leaves, state)
+                    for inside in range(_INSIDE + 1):
+                        own = integer(leaves[slot & _LEAF_NUMBER, inside])
+                        leaves[leaf, inside] = _moved(own, unit * many, unit * sets)
+                    slot = LEAF | leaf
+                else:
+                    slot = _moved(slot, unit * many, unit * sets)
+                lines[unit * stride + line, side] = slot
+    state[NEXT_RECORD], state[NEXT_NODE] = many * units + 1, sets * units + 1
     return True
 
 

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 from tileproof.oracle.numbers.compiled import borrowing, borrowing_inlined
 from tileproof.simulators.ptx.machine.order import compiled_order as core
@@ -36,16 +38,15 @@ from tileproof.simulators.ptx.machine.order.compiled_order import (
     LANES_PER_UNIT,
     LEAF,
     LINE_SHIFT,
-    MARKED_NODE,
-    MARKED_RECORD,
-    MARKED_ROW,
     MASK,
     NEXT_NODE,
     NEXT_RECORD,
     NODE,
+    NODE_COLUMNS,
     NON_COHERENT,
     READ,
     RECORD,
+    RECORD_COLUMNS,
     ROW,
     SAME,
     SINGLE,
@@ -54,6 +55,7 @@ from tileproof.simulators.ptx.machine.order.compiled_order import (
     UNIT,
     UNIT_BASE,
     UNKNOWN,
+    VIEW_COLUMNS,
     WARP_OF,
     WARPS_PER_UNIT,
     WRITES,
@@ -64,12 +66,9 @@ from tileproof.simulators.ptx.machine.order.compiled_order import (
 
 COUNT, PRESENT, RUNS, FORM, OFFSETS, PLACES, MEMBERS, LENGTHS, PATTERN = 0, 1, 2, 3, 4, 36, 68, 100, 132
 #: What `pass_warps` says.
-PASSED, NOT_SIMPLE, NO_ROOM = 0, 1, 2
+NOT_SIMPLE, PASSED, NO_ROOM = 0, 1, 2
 _NOBODY = 0x0FFF_FFFF
-_NO_LIMIT = 1 << 40
 _NUMBER, _LEAF_NUMBER = core._NUMBER, core._LEAF_NUMBER
-#: The flags of an engine's access are not below this.
-_BY_ENGINE = 1 << ENGINE_SHIFT
 _ALL = 0xFFFF_FFFF
 _LANE = 31
 _WARPGROUP, _WARPGROUP_ENGINE = 128, 4  # its lanes; how flags name its engine
@@ -77,7 +76,32 @@ _WARPGROUP, _WARPGROUP_ENGINE = 128, 4  # its lanes; how flags name its engine
 _row_for, _wholly, _plane_for = core._row_for, core._wholly, core._plane_for
 _rest, _node, _record, _chained = core._rest, core._node, core._record, core._chained
 _leading, _behind, _split, _drop_leaf = core._leading, core._behind, core._split, core._drop_leaf
-_warps = core._warps
+
+
+def _of_columns(width: int) -> Any:
+    """What makes the number of a table's columns known when it is compiled: finding a row is a shift then."""
+
+    def of_columns(context: Any, table: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            array = context.make_array(table)(context, builder, value=values[0])
+            shape, nbytes = cgutils.unpack_tuple(builder, array.shape), table.dtype.bitwidth // 8
+            row = context.get_constant(types.intp, nbytes * width)
+            strides = [row, context.get_constant(types.intp, nbytes)]
+            if table.ndim == 3:
+                strides.insert(0, builder.mul(shape[1], row))
+            array.shape = cgutils.pack_array(builder, [*shape[:-1], context.get_constant(types.intp, width)])
+            array.strides = cgutils.pack_array(builder, strides)
+            return array._getvalue()
+
+        return table(table), generate
+
+    return intrinsic(of_columns)
+
+
+_views, _records, _nodes, _leaves, _patterns = map(
+    _of_columns, (VIEW_COLUMNS, RECORD_COLUMNS, NODE_COLUMNS, 1 << LINE_SHIFT, PATTERN)
+)
+_pairs, _triples = map(_of_columns, (2, 3))
 
 
 @borrowing_inlined
@@ -200,18 +224,9 @@ def _common(slots: Array, old: int, old_node: int, step: int) -> int:
 
 
 @borrowing_inlined
-def _floor(rows: Array, row: int, threads: int) -> int:
-    """What a row knows of all threads of its unit: everything below this tick."""
-    lowest = rows[row, 0]
-    for component in range(np.uint64(threads)):
-        lowest = min(lowest, rows[row, component])
-    return integer(lowest)
-
-
-@borrowing_inlined
 def _covers(
     rows: Array, views: Array, spans: Array, maps: Array, planes: Array, records: Array, nodes: Array, old: int,
-    old_node: int, slot: int, lane: int, unit: int, flags: int, own_row: int, floor: int,
+    old_node: int, slot: int, lane: int, unit: int, flags: int,
 ) -> bool:  # fmt: skip
     """Whether a lane, and all that know the same, are ordered after every access of a set, whoever's it was."""
     while not _is_old(slot, old, old_node):
@@ -228,8 +243,6 @@ def _covers(
         if plane < 0:
             return False  # nobody knows anything there
         row = _row_for(spans, maps, views, plane, lane, unit, records[record, UNIT])
-        if row == own_row and records[record, AT] < floor and records[record, UNIT] == unit and other < _BY_ENGINE:
-            continue
         if not _wholly(rows, records, row, record):
             return False
     return True
@@ -271,17 +284,12 @@ def _alike(records: Array, one: int, other: int) -> bool:
 def _joined(
     rows: Array, spans: Array, maps: Array, records: Array, nodes: Array, state: Array, views: Array, kept: Array,
     slot: int, lane: int, unit: int, warp: int, flags: int, number: int, mask: int, base: int, room: int,
-    longest: int, old: int, old_node: int, secluded: bool,
+    longest: int, old: int, old_node: int,
 ) -> int:  # fmt: skip
-    """The slot of the set at `slot` and reads by the lanes `mask` relative to `base`; see `compiled_order._joined`.
-
-    `secluded`: the warp has learned nothing of others since the oldest access that is not old by its number.
-    """
+    """The slot of the set at `slot` and reads by the lanes `mask` relative to `base`; see `compiled_order._joined`."""
     fresh = number << 5 | base
     if _is_old(slot, old, old_node):
-        return fresh if mask == 1 else _node(records, nodes, state, number, mask, integer(0), base)
-    if secluded and longest == _NO_LIMIT and not _warps(records, nodes, slot) >> (warp & _LANE) & 1:
-        return _node(records, nodes, state, number, mask, slot, base)  # nothing goes, and the warp is not among them
+        return fresh if mask == 1 else _node(nodes, state, number, mask, integer(0), base)
     length, dropped, left = 0, 0, slot
     while not _is_old(left, old, old_node):
         at = left & _LANE
@@ -311,7 +319,7 @@ def _joined(
             if length < kept.shape[0]:
                 kept[length, 0], kept[length, 1], kept[length, 2] = record, other_mask, at
             length += 1
-    return _chained(records, nodes, state, kept, length, dropped, slot, fresh, number, mask, base, room, longest)
+    return _chained(nodes, state, kept, length, dropped, slot, fresh, number, mask, base, room, longest)
 
 
 @borrowing_inlined
@@ -324,7 +332,7 @@ def _at(base: int, before: int, step: int) -> int:
 def _stands(
     rows: Array, views: Array, spans: Array, maps: Array, planes: Array, records: Array, nodes: Array, leaves: Array,
     old: int, old_node: int, word: int, begin: int, end: int, before: int, step: int, size: int, members: int,
-    known: int, lane: int, unit: int, warp: int, flags: int, own_row: int, floor: int,
+    known: int, lane: int, unit: int, warp: int, flags: int,
 ) -> int:  # fmt: skip
     """Whether nothing in granules `begin` to `end` of a line speaks against an access.
 
@@ -342,8 +350,6 @@ def _stands(
         unit: its unit.
         warp: its warp.
         flags: of the access.
-        own_row: what the lane knows of its unit.
-        floor: of that.
 
     Returns:
         the set that is known then, or -1.
@@ -367,7 +373,7 @@ def _stands(
             mine = slot >> 5
             continue
         if not _covers(
-            rows, views, spans, maps, planes, records, nodes, old, old_node, slot, lane, unit, flags, own_row, floor
+            rows, views, spans, maps, planes, records, nodes, old, old_node, slot, lane, unit, flags
         ):  # fmt: skip
             return integer(-1)
         known = slot >> 5
@@ -379,9 +385,8 @@ def _made(stamp: int) -> Any:
 
     def pass_warps(
         rows: Array, views: Array, minds: Array, spans: Array, maps: Array, shape: Array, planes: Array,
-        records: Array, nodes: Array, state: Array, marks: Array, last: Array, patterns: Array, kept: Array,
-        lines: Array, leaves: Array, shift: int, lanes: Array, offsets: Array, nbytes: int, flags: int, pc: int,
-        by_warp: bool,
+        records: Array, nodes: Array, state: Array, last: Array, patterns: Array, kept: Array, lines: Array,
+        leaves: Array, shift: int, lanes: Array, offsets: Array, nbytes: int, flags: int, pc: int, by_warp: bool,
         ticks: Array, longest: int, components: Array, moments: Array,
     ) -> int:  # fmt: skip
         """Check and remember weak accesses; whether that was simple: otherwise ask the other two.
@@ -389,7 +394,6 @@ def _made(stamp: int) -> Any:
         What some of the lanes read may be remembered then. Arguments as theirs, and
 
         Args:
-            marks: of the memory.
             minds: uint8 [warps], whether all lanes of a warp know the same.
             patterns: int64 [steps, 132], see above.
             kept: int64 [128, 3], scratch.
@@ -397,6 +401,8 @@ def _made(stamp: int) -> Any:
         """
         if stamp == 0:
             return NOT_SIMPLE
+        views, records, nodes, leaves = _views(views), _records(records), _nodes(nodes), _leaves(leaves)
+        lines, patterns, kept = _pairs(lines), _patterns(patterns), _triples(kept)
         each, total = nbytes >> shift, lanes.size
         if state[NEXT_RECORD] + total >= records.shape[0] or state[NEXT_NODE] + total * each >= nodes.shape[0]:
             return NO_ROOM
@@ -410,13 +416,13 @@ def _made(stamp: int) -> Any:
             size, step = integer(ALONE), integer(ALONE)
         first_warp = shape[UNIT_BASE] * shape[WARPS_PER_UNIT]
         stores = flags & WRITES != 0
-        old, old_node, marked_row = integer(0), integer(0), integer(-1)
+        old, old_node = state[FIRST_RECORD] << 5, NODE | state[FIRST_NODE] << 5
         pattern = patterns[pc]
         single, warpgroup = flags & SINGLE != 0, (flags >> ENGINE_SHIFT) & ENGINE_MASK == _WARPGROUP_ENGINE
         unit, unit_begin, unit_end = integer(0), integer(0), integer(0)
         for remember in range(2 if stores else 1):
             begin = integer(0)
-            known, known_row, known_foreign, floor = integer(_NOBODY), integer(-1), integer(-1), integer(0)
+            known, known_row, known_foreign = integer(_NOBODY), integer(-1), integer(-1)
             while begin < total:
                 lane = lanes[begin]
                 end = begin + 1
@@ -435,10 +441,6 @@ def _made(stamp: int) -> Any:
                     unit_end = unit_begin + shape[LANES_PER_UNIT]
                     unit = shape[UNIT_BASE] + lane // shape[LANES_PER_UNIT]
                     known = integer(_NOBODY)
-                    mark = marks[lane // shape[LANES_PER_UNIT]]
-                    old = max(state[FIRST_RECORD], mark[MARKED_RECORD]) << 5
-                    old_node = NODE | max(state[FIRST_NODE], mark[MARKED_NODE]) << 5
-                    marked_row = mark[MARKED_ROW]
                 present = _present(lanes, begin, end)
                 if not _fits(pattern, present, nbytes << 1 | by_warp, offsets, begin, end):
                     _learn(pattern, present, lanes, offsets, begin, end, nbytes, by_warp)
@@ -453,10 +455,7 @@ def _made(stamp: int) -> Any:
                         return NOT_SIMPLE
                     row, foreign = integer(views[0, lane, ROW]), integer(views[0, lane, FOREIGN])
                     if row != known_row or foreign != known_foreign or views.shape[0] > 1:
-                        if row != known_row:
-                            floor = _floor(rows, row, shape[LANES_PER_UNIT])
                         known, known_row, known_foreign = integer(_NOBODY), row, foreign
-                secluded = known_row == marked_row and known_foreign == 0
                 number, result = integer(-1), integer(0)
                 seen, turned, seen_mask = integer(-1), integer(0), integer(0)
                 if remember or not stores:
@@ -467,7 +466,7 @@ def _made(stamp: int) -> Any:
                     if stores and single:
                         result = number << 5
                     elif stores and by_warp:
-                        result = _node(records, nodes, state, number, integer(_ALL), integer(0), integer(0))
+                        result = _node(nodes, state, number, integer(_ALL), integer(0), integer(0))
                 for run in range(runs):
                     first = (start + pattern[PLACES + run]) >> shift
                     behind = first + pattern[LENGTHS + run] * each
@@ -475,8 +474,8 @@ def _made(stamp: int) -> Any:
                     base, mask = members & _LANE, integer(1) if single else members >> 5
                     if stores and not by_warp and mask != 1:
                         return NOT_SIMPLE  # two lanes at one place
-                    for line in range(first >> LINE_SHIFT, ((behind - 1) >> LINE_SHIFT) + 1):
-                        head = line << LINE_SHIFT
+                    for line in range(np.uint64(first >> LINE_SHIFT), np.uint64(((behind - 1) >> LINE_SHIFT) + 1)):
+                        head = integer(line << np.uint64(LINE_SHIFT))
                         low, high = max(first - head, 0), min(behind - head, 1 << LINE_SHIFT)
                         whole = high - low == 1 << LINE_SHIFT
                         for side in range(0 if remember else 2 if stores else 1):
@@ -485,8 +484,7 @@ def _made(stamp: int) -> Any:
                                 continue
                             known = _stands(
                                 rows, views, spans, maps, planes, records, nodes, leaves, old, old_node, word, low,
-                                high, head - first, step, size, members, known, lane, unit, warp, flags, known_row,
-                                floor,
+                                high, head - first, step, size, members, known, lane, unit, warp, flags,
                             )  # fmt: skip
                             if known < 0:
                                 return NOT_SIMPLE
@@ -541,7 +539,7 @@ def _made(stamp: int) -> Any:
                                 result = _joined(
                                     rows, spans, maps, records, nodes, state, views, kept,
                                     slot, lane, unit, warp, flags, number, mask, at, room, longest,
-                                    old, old_node, secluded,
+                                    old, old_node,
                                 )  # fmt: skip
                                 result = (result & ~_LANE) | ((result - at) & _LANE)
                             slot = (result & ~_LANE) | ((result + at) & _LANE)

@@ -63,7 +63,8 @@ class Knowledge:
         number: a plane's index into the views; of one that is missing, the index of ALL, and -1 for the GIVEN_PLANES.
         views: int32 [planes, lanes, columns].
         ticks: int32 [warps], the clocks of the warps: grow when one of its lanes publishes.
-        marks: of shared memory, see `compiled_order`.
+        before_change: called when lanes are about to know, or to have published, other things than their neighbours in
+            other blocks.
         minds: uint8 [warps], see `compiled_order`; who changes views says so by `forget_minds`.
         shape: see `compiled_order`.
         engines: likewise.
@@ -90,11 +91,10 @@ class Knowledge:
         for plane in self.own_planes:
             self.views[plane, :, core.TICK] = core.EVER
         self.ticks = np.ones(lanes >> WARP_SHIFT, np.int32)
-        self.marks = np.zeros((lanes // int(shape[core.LANES_PER_UNIT]), core.MARKS), np.int64)
         self.minds = np.full(lanes >> WARP_SHIFT, core.UNKNOWN, np.uint8)
         self.engines = np.full(4, -1, np.int64)
         self._nothing: Views | None = None
-        self._numbers, self._threads = np.zeros(core.STATES, np.int64), 0
+        self.before_change: Callable[[], None] = _nobody_asks
         clocks.holders.append(self._hold)
 
     @property
@@ -122,7 +122,7 @@ class Knowledge:
 
     def first_component(self, engine: Engine) -> int:
         """The first component of the engines of this kind, made when they are first used."""
-        self.stop_marking()
+        self.before_change()
         if self.engines[engine] < 0:
             count = self.shape[core.LANES_PER_UNIT]
             if engine is Engine.WGMMA:
@@ -143,6 +143,7 @@ class Knowledge:
 
     def tick(self, lanes: Lanes) -> None:
         """The lanes have published: what they do from now on is later."""
+        self.before_change()
         published = np.zeros(self.ticks.size, np.int32)
         published[lanes >> WARP_SHIFT] = 1
         self.ticks += published
@@ -196,9 +197,6 @@ class Knowledge:
             self.engines,
             self.ticks,
             self.minds,
-            self.marks,
-            self._numbers,
-            self._threads,
             lanes,
             per,
             fresh,
@@ -209,17 +207,8 @@ class Knowledge:
 
     def forget_minds(self) -> None:
         """Rows or maps of views change: nobody knows any more whose are the same."""
+        self.before_change()
         self.minds[:] = core.UNKNOWN
-        self.marks[:, core.MARKED_ROW] = -1
-
-    def mark_by(self, numbers: Lanes, threads: int) -> None:
-        """From now on barriers of all `threads` of a block mark what is before them by these numbers."""
-        self._numbers, self._threads = numbers, threads
-
-    def stop_marking(self) -> None:
-        """Somebody else than threads touches shared memory: barriers do not order all that was done."""
-        self._threads = 0
-        self.marks[:] = 0, 0, -1
 
     def _join_maps(self, plane: int, lanes: Lanes, groups: Lanes) -> None:
         if not self.views[plane, lanes, core.FOREIGN].any():
@@ -230,6 +219,10 @@ class Knowledge:
                 with self.clocks.holding(maps=[joined]):
                     joined = self.clocks.join_maps(joined, int(which))
             self.views[plane, here, core.FOREIGN] = joined
+
+
+def _nobody_asks() -> None:
+    pass
 
 
 def hold_views(held: Held, views: Views) -> None:

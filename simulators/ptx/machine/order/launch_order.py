@@ -56,7 +56,6 @@ class LaunchOrder:
         self.units += geometry.clusters
         self.blocks = np.concatenate([self.blocks, geometry.resident])
         self.shared_memory.restart()
-        self.global_memory.marks = np.zeros((geometry.clusters, core.MARKS), np.int64)
         return self._clocks
 
     def thread(self, geometry: Geometry, warp: int, lane: int) -> Thread:

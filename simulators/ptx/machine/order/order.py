@@ -57,18 +57,17 @@ class Order:
         planes += [Plane.FENCED, Plane.SEEN] if sequential else []
         self.knowledge = Knowledge(clocks, planes, shape, geometry.lanes, launch.views)
         launch.views = self.knowledge.views
-        launch.shared_memory.marks = self.knowledge.marks
-        if not clustered:
-            self.knowledge.mark_by(launch.shared_memory.state, geometry.threads)
         self.patterns = Patterns(self.knowledge, first_unit, geometry.blocks_per_cluster)
         self.objects = Objects(self.knowledge, max(window_bytes, 1))
         self.checks = Checks(program, reporter, launch, self.knowledge)
+        self.knowledge.before_change = self.checks.unfold
         self._places = {True: launch.places, False: Places()}
         clocks.holders.append(self._places[False].hold)
         self._left = np.full(geometry.resident.size, geometry.threads)
         self._window_bytes = window_bytes
         self._window: Backing | None = None
         self._alone = not clustered
+        self._threads = geometry.threads * geometry.resident.size
 
     def access(
         self,
@@ -192,6 +191,8 @@ class Order:
         if not self.enabled:
             return
         if lanes.size:
+            if lanes.size < self._threads or not self.checks.forget_shared(self._window):
+                self.knowledge.before_change()
             self.knowledge.meet(lanes, int(self.knowledge.shape[core.LANES_PER_BLOCK]))
         if keys is not None:
             self.objects.block_complete(lanes, self.knowledge.blocks(lanes), keys)
@@ -216,6 +217,7 @@ class Order:
     def warp_barrier(self, lanes: Lanes) -> None:
         """`bar.warp.sync`: the given lanes of each warp are the members of one."""
         if self.enabled and lanes.size:
+            self.knowledge.before_change()
             self.knowledge.meet(lanes, WARP)
 
     def cluster_arrive(self, lanes: Lanes, relaxed: bool) -> None:

@@ -28,7 +28,6 @@ class Touched:
         nodes: likewise.
         leaves: likewise.
         state: likewise.
-        marks: likewise; where numbers change they say nothing.
         moves: grows whenever slots of a shadow move: who remembers where they were forgets it.
     """
 
@@ -37,7 +36,6 @@ class Touched:
         self.nodes = np.zeros((_FIRST_ROOM, core.NODE_COLUMNS), np.uint32)
         self.leaves = np.zeros((_FIRST_LEAVES, 1 << core.LINE_SHIFT), np.uint32)
         self.state = _first_state()
-        self.marks: NDArray[np.int64] = np.zeros((0, core.MARKS), np.int64)
         self.moves = 0
         self._shadows: WeakSet[Shadow] = WeakSet()
 
@@ -51,6 +49,19 @@ class Touched:
         """The shadows of today are no longer used."""
         self._shadows = WeakSet()
         self.state[:] = _first_state()
+
+    def forget(self, shadow: Shadow, folded: bool) -> None:
+        """All accesses so far are before all that follow; the shadow is the only one that leads here."""
+        self.state[:] = _first_state()
+        self.state[core.FOLDED] = folded
+        shadow.lines.fill(0)
+
+    def make_room_for(self, copies: int) -> None:
+        """Room for so many of all that there is."""
+        records, nodes, leaves = self.state[[core.NEXT_RECORD, core.NEXT_NODE, core.LIVE_LEAVES]].tolist()
+        self.records = _grown(self.records, copies * records + 2)
+        self.nodes = _grown(self.nodes, copies * nodes + 2)
+        self._add_leaves(max(copies * leaves + 3 - len(self.leaves), 0))
 
     def refine(self, shadow: Shadow, places: int) -> None:
         """Granules small enough for accesses whose sizes and offsets have these bits."""
@@ -119,12 +130,11 @@ class Touched:
         self.state[[core.FIRST_RECORD, core.FIRST_NODE]] = 1
         self.state[core.NEXT_RECORD] = new_records[-1] + 1
         self.state[core.NEXT_NODE] = new_nodes[-1] + 1
-        self.marks[:] = 0, 0, -1
 
 
 def _first_state() -> NDArray[np.int64]:
     state = np.ones(core.STATES, np.int64)  # number 0 stands for none
-    state[[core.FREE_LEAF, core.LIVE_LEAVES]] = 0
+    state[[core.FREE_LEAF, core.LIVE_LEAVES, core.FOLDED]] = 0
     return state
 
 
