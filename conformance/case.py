@@ -3,9 +3,9 @@
 The id `ninfer_quantize/fp8_quantize_rows/vector/T3.K129.f32.xpad3.xoff1/ties/0` says everything that the inputs
 and the expected outputs depend on; target, architecture and schedule are run coordinates and not part of it.
 
-The shape token holds dimensions (`T3.K129`), one element type (`f32`) and views (`xpad3.xoff1`: tensor x has rows 3
-elements further apart than they are long, and begins 1 element after an aligned address). There is one spelling of
-each case: `str(parse_case(text)) == text` for every text that is accepted.
+The shape token holds dimensions (`T3.K129`), an element type (`f32`) where the contract has more than one, and views
+(`xpad3.xoff1`: tensor x has rows 3 elements further apart than they are long, and begins 1 element after an aligned
+address). There is one spelling of each case: `str(parse_case(text)) == text` for every text that is accepted.
 """
 
 import hashlib
@@ -59,10 +59,10 @@ class View:
 
 @dataclass(frozen=True)
 class Shape:
-    """Dimensions in the contract's order, the element type, and the views that are not plain, by tensor name."""
+    """Dimensions in the contract's order, the element type or "", and the views that are not plain, by tensor name."""
 
     dimensions: tuple[Dimension, ...]
-    dtype: str
+    dtype: str = ""
     views: tuple[View, ...] = ()
 
     def size(self, name: str) -> int:
@@ -77,7 +77,7 @@ class Shape:
         return next((view for view in self.views if view.tensor == tensor), View(tensor))
 
     def __str__(self) -> str:
-        return ".".join([*map(str, self.dimensions), self.dtype, *map(str, self.views)])
+        return ".".join([*map(str, self.dimensions), *([self.dtype] if self.dtype else []), *map(str, self.views)])
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,10 @@ def parse_shape(text: str) -> Shape:
         Dimension(found[1], int(found[2])) for found in map(_DIMENSION.fullmatch, tokens) if found is not None
     )
     rest = tokens[len(dimensions) :]
-    if not rest or not _DTYPE.fullmatch(rest[0]) or _VIEW.fullmatch(rest[0]):
-        raise Refusal(f"shape {text!r} has no element type after its dimensions", hint="such as T3.K129.f32.xpad3")
-    shape = Shape(dimensions, rest[0], _parse_views(text, rest[1:]))
+    typed = bool(rest) and _DTYPE.fullmatch(rest[0]) is not None and _VIEW.fullmatch(rest[0]) is None
+    if not dimensions and not typed:
+        raise Refusal(f"shape {text!r} has no dimensions", hint="such as T3.K129.f32.xpad3")
+    shape = Shape(dimensions, rest[0] if typed else "", _parse_views(text, rest[typed:]))
     if str(shape) != text or len({dimension.name for dimension in dimensions}) != len(dimensions):
         raise Refusal(f"shape {text!r} is not spelled as {str(shape)!r}", hint="each case has one spelling")
     return shape

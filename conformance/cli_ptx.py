@@ -24,7 +24,10 @@ def run(
     file: Annotated[Path, typer.Argument(help="A .ptx file, or a .cu file that is compiled first.")],
     arg: Annotated[
         list[str] | None,
-        typer.Option(metavar="SPEC", help="In order: f32:1.5, f32[1024], u8[64,32]:ramp|random|zeros|ones|7, @x.npy."),
+        typer.Option(
+            metavar="SPEC",
+            help="In order: number f32:1.5; unwritten f32[1024]; u8[64,32]:ramp|random|zeros|ones|7; @x.npy.",
+        ),
     ] = None,
     entry: Annotated[str | None, typer.Option(help="The kernel, where the file has several.")] = None,
     grid: Annotated[str, typer.Option(metavar="X[,Y[,Z]]", help="Blocks.")] = "1",
@@ -32,7 +35,9 @@ def run(
     cluster: Annotated[str, typer.Option(metavar="X[,Y[,Z]]", help="Blocks of a cluster.")] = "1",
     shared: Annotated[int, typer.Option(help="Dynamic shared memory of a block, in bytes.", min=0)] = 0,
     arch: Annotated[str | None, typer.Option(help="Architecture; the file's own where not given.")] = None,
-    schedule: Annotated[Schedule, typer.Option(help="How what may be reordered is.")] = Schedule.FRIENDLY,
+    schedule: Annotated[
+        Schedule, typer.Option(help="How the device orders what may be reordered.")
+    ] = Schedule.FRIENDLY,
     seed: Annotated[int, typer.Option(help="Seed of the schedule and of random arguments.", min=0)] = 0,
     save_: Annotated[
         list[str] | None, typer.Option("--save", metavar="N=FILE.npy", help="Write argument N, counted from 0.")

@@ -33,7 +33,7 @@ from tileproof.conformance.events import (
     TargetUnavailable,
 )
 from tileproof.conformance.failure import Failure, describe_failure, gather, replay_command
-from tileproof.conformance.faults import Fault
+from tileproof.conformance.fault import Fault
 from tileproof.conformance.finding import FindingKind
 from tileproof.conformance.target import Coordinates, Target
 

@@ -22,7 +22,8 @@ from tileproof.oracle.refusal import Refusal
 
 Arrays = Mapping[str, NDArray[Any]]
 Mask = NDArray[np.bool_]
-Run = Callable[[Mapping[str, Tensor]], Launch]
+Run = Callable[[str, Mapping[str, Tensor]], Launch]
+"""Launches on tensors, on the route of the case where the kernel lets one choose."""
 
 FILE_FAMILY = "file"
 """The family of cases whose inputs are a user's own tensors: they come with the run, not from a generator."""
@@ -52,6 +53,42 @@ class Role(StrEnum):
 
     INPUT = "input"
     OUTPUT = "output"
+    IN_PLACE = "in place"
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the tensor holds values before the launch."""
+        return self is not Role.OUTPUT
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the tensor holds results after it."""
+        return self is not Role.INPUT
+
+
+@dataclass(frozen=True, eq=False)
+class Allowed:
+    """Sets of right results: every value from `lower` to `upper`, element by element; alike where there is one."""
+
+    lower: NDArray[Any]
+    upper: NDArray[Any]
+
+
+Right = Mapping[str, NDArray[Any] | Allowed]
+"""The right outputs by tensor name, contiguous."""
+
+
+@dataclass(frozen=True)
+class EditedSource:
+    """A kernel's file with other text than the shipped one, for seeding a fault.
+
+    Args:
+        name: stem of the file.
+        text: CUDA C++.
+    """
+
+    name: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -100,18 +137,19 @@ class Contract:
         properties: ids of the catalogue of properties that its cases exercise, P1 to P24.
         routes: kernel name to the routes that it can take.
         dimensions: names of the shape's dimensions, in order.
-        dtypes: element types of the shape token.
+        dtypes: element types of the shape token; "" alone for shapes that name none.
         families: names of the input families (FILE_FAMILY is understood besides).
         generator_version: raised whenever a family gives other data for the same id.
         tensors: shape to its tensors, in launch order.
         cases: the cases of a tier, in a fixed order.
         inputs: the generated inputs of a case, by tensor name, contiguous.
-        expected: the right outputs for given inputs, by tensor name, contiguous.
-        expected_route: the route a case must take, from the rule in the contract, not from the kernel's selector;
-            REFUSED where the launcher must refuse.
-        classes: input classes for each output, as masks of that output's shape: which elements are ties, ...
+        expected: the right outputs for given inputs, on an architecture such as "sm_90a".
+        expected_routes: the routes that a shape can take, from the rule in the contract, not from the kernel's
+            selector; REFUSED alone where the launcher must refuse. More than one where the caller may choose.
+        classes: inputs and right outputs to input classes for each output, as masks of that output's shape: which
+            elements are ties, ... Where a set is right, one of its values is given.
         witnesses: an output's name and an index in it, to the values that explain that element: (tensor name, index).
-        kernel: device, kernel name and its source (None: as shipped) to a function that launches on tensors.
+        kernel: device, kernel name and an edited source (None: all as shipped) to a function that launches on tensors.
     """
 
     name: str
@@ -127,11 +165,11 @@ class Contract:
     tensors: Callable[[Shape], tuple[TensorSpec, ...]]
     cases: Callable[[Tier], Sequence[Case]]
     inputs: Callable[[Case], Arrays]
-    expected: Callable[[Arrays], Arrays]
-    expected_route: Callable[[Shape], str]
+    expected: Callable[[Arrays, str], Right]
+    expected_routes: Callable[[Shape], tuple[str, ...]]
     classes: Callable[[Arrays, Arrays], Mapping[str, Mapping[str, Mask]]]
     witnesses: Callable[[str, tuple[int, ...]], tuple[tuple[str, tuple[int, ...]], ...]]
-    kernel: Callable[[Device, str, str | None], Run]
+    kernel: Callable[[Device, str, EditedSource | None], Run]
 
     def check(self, case: Case) -> None:
         """Refuse a case whose parts this contract does not know, with near matches.
@@ -142,7 +180,7 @@ class Contract:
         _known("kernel", case.kernel, self.routes)
         _known("route", case.route, self.routes[case.kernel])
         _known("input family", case.family, (*self.families, FILE_FAMILY))
-        _known("element type", case.shape.dtype, self.dtypes)
+        self._check_dtype(case.shape)
         names = tuple(dimension.name for dimension in case.shape.dimensions)
         if names != self.dimensions:
             raise Refusal(
@@ -153,11 +191,18 @@ class Contract:
             _known("tensor in a view", view.tensor, specs)
             if view.pad and len(specs[view.tensor].shape) < 2:
                 raise Refusal(f"shape {case.shape} pads {specs[view.tensor].name}, which has no rows")
-        route = self.expected_route(case.shape)
-        if case.route != route:
+        routes = self.expected_routes(case.shape)
+        if case.route not in routes:
+            known = " or ".join(routes)
             raise Refusal(
-                f"case {case} cannot take route {case.route}: its shape takes {route}", hint=f"use route {route}"
+                f"case {case} cannot take route {case.route}: its shape takes {known}", hint=f"use route {known}"
             )
+
+    def _check_dtype(self, shape: Shape) -> None:
+        if bool(shape.dtype) == any(self.dtypes):
+            return _known("element type", shape.dtype, self.dtypes)
+        wrong = f"has element type {shape.dtype}" if shape.dtype else "has no element type"
+        raise Refusal(f"shape {shape} {wrong}", hint=f"as {self._example()}")
 
     def _example(self) -> str:
         return str(self.cases(Tier.SMOKE)[0].shape)

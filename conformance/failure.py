@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tileproof.conformance.case import Case, parse_case
-from tileproof.conformance.contract import Contract, Role, Rule
+from tileproof.conformance.contract import Contract, Rule, TensorSpec
 from tileproof.conformance.crash import DEFAULT_FOLDER
 from tileproof.conformance.events import FindingFound
 from tileproof.conformance.finding import Finding, FindingKind, Mismatch, Place
@@ -170,11 +170,14 @@ def _size(found: FindingFound) -> tuple[int, str]:
 
 
 def _tensors(contract: Contract, case: Case) -> str:
-    def listed(role: Role) -> str:
-        specs = [spec for spec in contract.tensors(case.shape) if spec.role is role]
-        return ", ".join(f"{spec.name} {spec.format}[{', '.join(map(str, spec.shape))}]" for spec in specs)
+    specs = contract.tensors(case.shape)
+    given = [_tensor(spec) for spec in specs if spec.role.is_read]
+    written = [_tensor(spec) for spec in specs if spec.role.is_written]
+    return f"{', '.join(given)} -> {', '.join(written)}"
 
-    return f"{listed(Role.INPUT)} -> {listed(Role.OUTPUT)}"
+
+def _tensor(spec: TensorSpec) -> str:
+    return f"{spec.name} {spec.format}[{', '.join(map(str, spec.shape))}]"
 
 
 def _evidence(finding: Finding) -> list[str]:

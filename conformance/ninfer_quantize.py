@@ -15,6 +15,7 @@ from tileproof.conformance.contract import (
     Arrays,
     Comparison,
     Contract,
+    EditedSource,
     Mask,
     Role,
     Rule,
@@ -91,8 +92,8 @@ def inputs(case: Case) -> Arrays:
     return {"x": generate(case.family, rows, columns, dtype, case.random())}
 
 
-def expected(values: Arrays) -> Arrays:
-    """The codes [T, K] and scales [T] that the oracle gives for x."""
+def expected(values: Arrays, arch: str) -> Arrays:
+    """The codes [T, K] and scales [T] that the oracle gives for x; they are the same everywhere."""
     right = quantize_rows(values["x"])
     return {"codes": right.codes, "scales": right.scales}
 
@@ -149,10 +150,10 @@ def witnesses(output: str, index: tuple[int, ...]) -> tuple[tuple[str, tuple[int
     return (("x", index), ("scales", index[:1])) if output == "codes" else ()
 
 
-def kernel(device: Device, name: str, source: str | None) -> Run:
-    """The launcher of the only kernel, on `device`, compiled from `source` or as shipped."""
-    quantize = QuantizeRows(device, source=SOURCE if source is None else source)
-    return lambda given: quantize(given["x"], given["codes"], given["scales"])
+def kernel(device: Device, name: str, source: EditedSource | None) -> Run:
+    """The launcher of the only kernel, on `device`, compiled from `source` or as shipped; it chooses its route."""
+    quantize = QuantizeRows(device, source=SOURCE if source is None else source.text)
+    return lambda route, given: quantize(given["x"], given["codes"], given["scales"])
 
 
 def cases(tier: Tier) -> Sequence[Case]:
@@ -180,7 +181,7 @@ NINFER_QUANTIZE = Contract(
     cases=cases,
     inputs=inputs,
     expected=expected,
-    expected_route=expected_route,
+    expected_routes=lambda shape: (expected_route(shape),),
     classes=classes,
     witnesses=witnesses,
     kernel=kernel,

@@ -18,6 +18,7 @@ from tileproof.simulators.ptx import Device
 from tileproof.simulators.ptx.arguments import Argument
 from tileproof.simulators.ptx.buffer import Buffer
 from tileproof.simulators.ptx.findings import Counters, Finding, Index3, Report
+from tileproof.simulators.ptx.limits import Limits
 from tileproof.simulators.ptx.text.parse import parse_module
 from tileproof.simulators.ptx.trace.trace import Element, Trace
 
@@ -84,6 +85,8 @@ def run_kernel(launch: KernelLaunch) -> LaunchResult:
     Raises:
         Refusal: the file, its kernel, the arguments or the launch are illegal or outside the modelled range.
     """
+    if launch.arch is not None:
+        Limits.of(launch.arch)  # before the compiler says it in fewer words
     text = _ptx(launch)
     arch = launch.arch or parse_module(text).target[0]
     device = Device(arch=arch, schedule=launch.schedule.value, seed=launch.seed, profile=launch.counters)
@@ -118,8 +121,10 @@ class _Options(TypedDict):
 def _ptx(launch: KernelLaunch) -> str:
     try:
         text = launch.file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refusal(f"{launch.file} cannot be read: {error}") from None
+    except OSError as error:
+        raise Refusal(f"{launch.file} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise Refusal(f"{launch.file} is no text: {error}", hint="give PTX or CUDA source, not a cubin") from None
     if launch.file.suffix == ".cu":
         return compile_source(text, name=launch.file.name, arch=launch.arch or "sm_90a").ptx
     return text

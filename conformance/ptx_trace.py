@@ -57,7 +57,8 @@ def _input(each: Input, arguments: Sequence[str]) -> str:
     flat = each.elements.tolist()
     if each.argument is None:
         return f"memory at 0x{each.address:x}, bytes {runs(flat)}"
-    return f"argument {each.argument}  {arguments[each.argument]}: {len(flat)} elements, {elements(flat, each.shape)}"
+    count = "1 element" if len(flat) == 1 else f"{len(flat)} elements"
+    return f"argument {each.argument}  {arguments[each.argument]}: {count}, {elements(flat, each.shape)}"
 
 
 def elements(flat: Sequence[int], shape: tuple[int, ...]) -> str:

@@ -9,19 +9,42 @@ itself reports. Everything that is known about a case goes into its findings; no
 import functools
 import hashlib
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, Protocol, cast, runtime_checkable
 
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from tileproof.conformance.allowed import shares, undecided
 from tileproof.conformance.case import Case
-from tileproof.conformance.contract import FILE_FAMILY, Arrays, Contract, Role, Run
+from tileproof.conformance.contract import (
+    FILE_FAMILY,
+    Arrays,
+    Comparison,
+    Contract,
+    EditedSource,
+    Mask,
+    Right,
+    Run,
+)
 from tileproof.conformance.device_findings import device_findings, device_notes
 from tileproof.conformance.finding import Finding
-from tileproof.conformance.layout import Layout, has_exact_bounds, lay_out
+from tileproof.conformance.layout import Bytes, Layout, has_exact_bounds, lay_out
 from tileproof.conformance.registry import contract_of, contracts
 from tileproof.conformance.verdict import Evidence, Observation
-from tileproof.kernels.device import Device
+from tileproof.kernels.device import Buffer, Device
+from tileproof.kernels.launcher import Launch
+from tileproof.kernels.tensor import Tensor
 from tileproof.oracle.refusal import Refusal
+
+
+@runtime_checkable
+class HasBrackets(Protocol):
+    """A buffer that knows what approximate functions left open: the CPU device's."""
+
+    def bracket(self, dtype: DTypeLike | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The smallest and the largest value that each element may have."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +59,7 @@ class CaseResult:
         notes: the device's quieter level, as text.
         output_digest: SHA-256 over the outputs' elements of the first run; equal digests are equal outputs.
         outputs: the outputs of the first run, by tensor name; empty where nothing was launched.
+        undecided: for outputs that have sets of right values, which elements have more than one.
     """
 
     case: Case
@@ -45,15 +69,16 @@ class CaseResult:
     notes: tuple[str, ...] = ()
     output_digest: str = ""
     outputs: Arrays = field(default_factory=dict, repr=False, compare=False)
+    undecided: Mapping[str, Mask] = field(default_factory=dict, repr=False, compare=False)
 
 
 def run_case(
     case: Case,
     device: Device,
     *,
-    kernel_source: str | None = None,
+    kernel_source: EditedSource | None = None,
     inputs: Arrays | None = None,
-    expected: Callable[[Arrays], Arrays] | None = None,
+    expected: Callable[[Arrays, str], Right] | None = None,
 ) -> CaseResult:
     """Run `case` on `device`.
 
@@ -74,18 +99,24 @@ def run_case(
     run = _kernel(contract.name, cast(Hashable, device), case.kernel, kernel_source)
     exact = has_exact_bounds(device)
     layouts = tuple(lay_out(spec, exact_bounds=exact) for spec in contract.tensors(case.shape))
-    seen = (_observe(layouts, values, device, run, 0), _observe(layouts, values, device, run, 1))
+    launch = functools.partial(run, case.route)
+    open_ends = contract.comparison is Comparison.SET
+    seen = (
+        _observe(layouts, values, device, launch, 0, open_ends),
+        _observe(layouts, values, device, launch, 1, open_ends),
+    )
     reports = [one.launch.report for one in seen if one.launch is not None and one.launch.report is not None]
-    evidence = Evidence(contract, case, values, expected or contract.expected, layouts, seen)
+    evidence = Evidence(contract, case, values, device.arch, expected or contract.expected, layouts, seen)
     outputs = _outputs(layouts, seen[0])
     return CaseResult(
         case=case,
         findings=(*evidence.findings(), *device_findings(reports)),
         route=seen[0].route,
         seconds=time.perf_counter() - start,
-        notes=device_notes(reports),
+        notes=(*device_notes(reports), *(_shares(evidence) if open_ends else ())),
         output_digest=_digest(outputs),
         outputs=outputs,
+        undecided=undecided(evidence.right) if outputs and open_ends else {},
     )
 
 
@@ -97,14 +128,14 @@ def case_inputs(case: Case) -> Arrays:
 
 
 @functools.lru_cache(maxsize=4)
-def _kernel(contract: str, device: Hashable, kernel: str, source: str | None) -> Run:
+def _kernel(contract: str, device: Hashable, kernel: str, source: EditedSource | None) -> Run:
     """A launcher on a device, kept because loading a module can cost more than running a small case."""
     return contracts()[contract].kernel(cast(Device, device), kernel, source)
 
 
 def _fitting(contract: Contract, case: Case, inputs: Arrays) -> Arrays:
     """The inputs, held to the case's names, shapes and element types."""
-    specs = [spec for spec in contract.tensors(case.shape) if spec.role is Role.INPUT]
+    specs = [spec for spec in contract.tensors(case.shape) if spec.role.is_read]
     if set(inputs) != {spec.name for spec in specs}:
         raise Refusal(f"inputs are {sorted(inputs)}, case {case} takes {sorted(spec.name for spec in specs)}")
     for spec in specs:
@@ -117,11 +148,18 @@ def _fitting(contract: Contract, case: Case, inputs: Arrays) -> Arrays:
     return inputs
 
 
-def _observe(layouts: tuple[Layout, ...], values: Arrays, device: Device, run: Run, index: int) -> Observation:
+def _observe(
+    layouts: tuple[Layout, ...],
+    values: Arrays,
+    device: Device,
+    run: Callable[[Mapping[str, Tensor]], Launch],
+    index: int,
+    open_ends: bool,
+) -> Observation:
     """Launch once on fresh allocations, which are given back even if the device fails."""
     before = {
         layout.spec.name: layout.image(values[layout.spec.name], index)
-        if layout.spec.role is Role.INPUT
+        if layout.spec.role.is_read
         else layout.poison(index)
         for layout in layouts
     }
@@ -135,10 +173,33 @@ def _observe(layouts: tuple[Layout, ...], values: Arrays, device: Device, run: R
                 raise
             refusal = error
         after = {name: buffer.download() for name, buffer in buffers.items()}
+        ends = _ends(layouts, buffers) if open_ends else {}
     finally:
         for buffer in buffers.values():
             device.free(buffer)
-    return Observation(before, after, launch, refusal)
+    return Observation(before, after, launch, refusal, ends)
+
+
+def _ends(layouts: tuple[Layout, ...], buffers: Mapping[str, Buffer]) -> dict[str, tuple[Bytes, Bytes]]:
+    """What approximate functions left open in the outputs, on a device that carries it."""
+    found = {}
+    for layout in layouts:
+        buffer = buffers[layout.spec.name]
+        if layout.spec.role.is_written and isinstance(buffer, HasBrackets):
+            low, high = buffer.bracket(layout.spec.dtype)
+            found[layout.spec.name] = (low.view(np.uint8), high.view(np.uint8))
+    return found
+
+
+def _shares(evidence: Evidence) -> tuple[str, ...]:
+    first = evidence.seen[0]
+    if first.launch is None:
+        return ()
+    layouts = {layout.spec.name: layout for layout in evidence.layouts}
+    brackets = {
+        name: (layouts[name].elements(low), layouts[name].elements(high)) for name, (low, high) in first.ends.items()
+    }
+    return shares(evidence.right, brackets)
 
 
 def _outputs(layouts: tuple[Layout, ...], seen: Observation) -> Arrays:
@@ -146,7 +207,7 @@ def _outputs(layouts: tuple[Layout, ...], seen: Observation) -> Arrays:
     return {
         layout.spec.name: layout.elements(seen.after[layout.spec.name]).copy().view(layout.spec.dtype)
         for layout in layouts
-        if layout.spec.role is Role.OUTPUT and seen.launch is not None
+        if layout.spec.role.is_written and seen.launch is not None
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tileproof.conformance.case import Case, Dimension, Shape, parse_case
-from tileproof.conformance.contract import FILE_FAMILY, REFUSED, Contract, Role, TensorSpec, Tier
+from tileproof.conformance.contract import FILE_FAMILY, REFUSED, Contract, TensorSpec, Tier
 from tileproof.conformance.input_file import InputFile, NamedTensor
 from tileproof.conformance.registry import contract_of, contracts
 from tileproof.conformance.session import GivenInputs
@@ -113,12 +113,13 @@ def _cases_for_tensor(contract: Contract, tensor: NamedTensor) -> list[tuple[Cas
             continue
         extents = zip(contract.dimensions, tensor.array.shape, strict=True)
         shape = Shape(tuple(Dimension(name, size) for name, size in extents), dtype)
-        inputs = [spec for spec in contract.tensors(shape) if spec.role is Role.INPUT]
-        route = contract.expected_route(shape)
-        if len(inputs) == 1 and _fits(inputs[0], tensor.array) and route != REFUSED:
+        inputs = [spec for spec in contract.tensors(shape) if spec.role.is_read]
+        routes = [route for route in contract.expected_routes(shape) if route != REFUSED]
+        if len(inputs) == 1 and _fits(inputs[0], tensor.array) and routes:
             return [
                 (Case(contract.name, name, route, shape, FILE_FAMILY, tensor.index), inputs[0])
                 for name in contract.routes
+                for route in routes
             ]
     return []
 

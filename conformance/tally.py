@@ -18,7 +18,7 @@ from tileproof.conformance.events import (
     TargetsCompared,
     TargetUnavailable,
 )
-from tileproof.conformance.faults import Fault
+from tileproof.conformance.fault import Fault
 from tileproof.conformance.finding import FindingKind
 from tileproof.conformance.target import Target
 

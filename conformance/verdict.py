@@ -6,15 +6,17 @@ something that it must not depend on.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
 
+from tileproof.conformance.allowed import settle
 from tileproof.conformance.bits import Raw, describe_byte
 from tileproof.conformance.case import Case
 from tileproof.conformance.compare import compare_bits, difference, explaining_class, raw_bits, witness
-from tileproof.conformance.contract import REFUSED, Arrays, Contract, Mask, Role
+from tileproof.conformance.contract import REFUSED, Allowed, Arrays, Contract, Mask, Right, Role
 from tileproof.conformance.finding import Finding, FindingKind, Mismatch
 from tileproof.conformance.layout import POISONS, Bytes, Layout
 from tileproof.kernels.launcher import Launch
@@ -23,12 +25,22 @@ from tileproof.oracle.refusal import Refusal
 
 @dataclass(frozen=True)
 class Observation:
-    """One launch: the image of each tensor's allocation before and after, and what the launcher said."""
+    """One launch: the image of each tensor's allocation before and after, and what the launcher said.
+
+    Args:
+        before: images by tensor name.
+        after: images by tensor name.
+        launch: None where the launcher refused.
+        refusal: None where it did not.
+        ends: for devices that carry what approximate functions leave open, the images of the smallest and of the
+            largest values that the elements may have, by tensor name.
+    """
 
     before: Mapping[str, Bytes]
     after: Mapping[str, Bytes]
     launch: Launch | None
     refusal: Refusal | None
+    ends: Mapping[str, tuple[Bytes, Bytes]] = field(default_factory=dict)
 
     @property
     def route(self) -> str:
@@ -44,7 +56,8 @@ class Evidence:
         contract: of the case.
         case: what ran.
         values: the inputs, by tensor name.
-        expected: inputs to the outputs that they must give.
+        arch: of the device.
+        expected: inputs and architecture to the outputs that they must give.
         layouts: where each tensor lies in its image.
         seen: both launches.
     """
@@ -52,7 +65,8 @@ class Evidence:
     contract: Contract
     case: Case
     values: Arrays
-    expected: Callable[[Arrays], Arrays]
+    arch: str
+    expected: Callable[[Arrays, str], Right]
     layouts: tuple[Layout, ...]
     seen: tuple[Observation, Observation]
 
@@ -63,6 +77,11 @@ class Evidence:
             *chain.from_iterable(self._outside(layout) for layout in self.layouts),
             *(self._outputs() if REFUSED not in (self.case.route, self.seen[0].route) else ()),
         )
+
+    @cached_property
+    def right(self) -> Right:
+        """The right outputs."""
+        return self.expected(self.values, self.arch)
 
     def _route(self) -> Iterator[Finding]:
         taken, refusal = self.seen[0].route, self.seen[0].refusal
@@ -81,24 +100,24 @@ class Evidence:
         name = layout.spec.name
         for one in self.seen:
             changed = one.before[name] != one.after[name]
-            if layout.spec.role is Role.OUTPUT:
+            if layout.spec.role.is_written:
                 changed &= ~layout.owned()
             if changed.any():
                 yield _changed_bytes(layout, one, changed)
                 return
 
     def _outputs(self) -> Iterator[Finding]:
-        right = self.expected(self.values)
-        classes = self.contract.classes(self.values, right)
+        lower = {name: one.lower if isinstance(one, Allowed) else one for name, one in self.right.items()}
+        classes = self.contract.classes(self.values, lower)
         for layout in self.layouts:
-            if layout.spec.role is Role.OUTPUT:
-                for finding in self._elements(layout, raw_bits(right[layout.spec.name]), classes[layout.spec.name]):
-                    yield self._with_witnesses(finding, right)
+            if layout.spec.role.is_written:
+                for finding in self._elements(layout, classes[layout.spec.name]):
+                    yield self._with_witnesses(finding, lower)
 
-    def _elements(self, layout: Layout, expected: Raw, classes: Mapping[str, Mask]) -> Iterator[Finding]:
+    def _elements(self, layout: Layout, classes: Mapping[str, Mask]) -> Iterator[Finding]:
         """Findings about the elements of one output; an element has at most one."""
         spec = layout.spec
-        first, second = (layout.elements(one.after[spec.name]) for one in self.seen)
+        (expected, first), (other, second) = (self._settled(layout, one) for one in self.seen)
         unwritten = _shows_poison(layout, first, second)
         if unwritten.any():
             where = explaining_class(unwritten, classes)
@@ -108,10 +127,16 @@ class Evidence:
         mismatch = compare_bits(spec, expected, first, classes=classes, skip=unwritten)
         if mismatch is not None:
             yield mismatch
-        unsettled = compare_bits(spec, expected, second, classes=classes, skip=unwritten | (expected != first))
+        unsettled = compare_bits(spec, other, second, classes=classes, skip=unwritten | (expected != first))
         if unsettled is not None:
             message = f"only with other poison and padding values: {unsettled.message}"
             yield replace(unsettled, message=message, signature=f"mismatch/{spec.name}/not repeatable")
+
+    def _settled(self, layout: Layout, one: Observation) -> tuple[Raw, Raw]:
+        """Expected and observed bits of one output in one launch; expected is what was seen, where that is allowed."""
+        name = layout.spec.name
+        images = (one.after[name], *one.ends.get(name, ()))
+        return settle(layout.spec.format, self.right[name], [layout.elements(image) for image in images])
 
     def _with_witnesses(self, finding: Finding, right: Arrays) -> Finding:
         if finding.mismatch is None or finding.tensor is None:
@@ -125,6 +150,8 @@ class Evidence:
 
 def _shows_poison(layout: Layout, first: Raw, second: Raw) -> Mask:
     """Which elements have a byte that holds its poison after both launches."""
+    if layout.spec.role is Role.IN_PLACE:
+        return np.zeros(layout.spec.shape, np.bool_)
     both = [np.ascontiguousarray(values).view(np.uint8) for values in (first, second)]
     kept = (both[0] == POISONS[0]) & (both[1] == POISONS[1])
     return np.asarray(kept.reshape(*layout.spec.shape, layout.spec.dtype.itemsize).any(axis=-1))

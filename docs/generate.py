@@ -149,7 +149,8 @@ bulk group; `prefetch` forms change nothing. Refused by name: im2col, gather4 an
 interleaved tensors. `Device.tensor_map` takes and refuses what the driver's encoder does on sm_90 (60,000 requests near
 every limit on an H200, none answered differently); `simulators/ptx/tensor_map.py` lists what differs from the driver's
 manual. The map may lie in parameters, constants or global memory; there its block must have executed
-`fence.proxy.tensormap::generic.acquire` on it (that the fence follows the map's last write is not checked).
+`fence.proxy.tensormap::generic.acquire` on it, after its last write and before the copy by order (a fence that
+releases, on the writer's side, is not asked for).
 
 As measured on an H200 (3,000 copies, every byte alike; docs/evidence):
 

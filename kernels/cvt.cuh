@@ -9,6 +9,18 @@ __device__ __forceinline__ unsigned cvt_rn_satfinite_e4m3x2_f32(float upper, flo
     return pair;
 }
 
+__device__ __forceinline__ unsigned short cvt_rn_f16_f32(float value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+__device__ __forceinline__ float cvt_f32_f16(unsigned short bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
 // NOTE: every NaN becomes 0x7FFF (PTX ISA 9.0, "cvt").
 __device__ __forceinline__ unsigned short cvt_rn_bf16_f32(float value) {
     unsigned short bits;
@@ -21,16 +33,4 @@ __device__ __forceinline__ unsigned cvt_rn_bf16x2_f32(float upper, float lower) 
     unsigned pair;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(upper), "f"(lower));
     return pair;
-}
-
-__device__ __forceinline__ unsigned short cvt_rn_f16_f32(float value) {
-    unsigned short bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-    return bits;
-}
-
-__device__ __forceinline__ float cvt_f32_f16(unsigned short bits) {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-    return value;
 }

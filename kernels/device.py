@@ -176,6 +176,7 @@ class Device(Protocol):
         """The module's kernels by name."""
 
 
+@runtime_checkable
 class EncodesTensorMaps(Device, Protocol):
     """A device that makes tensor maps, which kernels with tensor copies take by value."""
 

@@ -6,7 +6,6 @@ the same bits: `fp8_a8_gemm_tma`, `fp8_a8_gemm_cp_async` and, for every other le
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 
 import ml_dtypes
 import numpy as np
@@ -18,6 +17,7 @@ from tileproof.kernels.fp8_a8_call_site import CallSite
 from tileproof.kernels.fp8_a8_selector import (
     CP_ASYNC,
     SCALE_PAIR_BYTES,
+    TMA,
     VECTOR_BYTES,
     Problem,
     Route,
@@ -25,7 +25,9 @@ from tileproof.kernels.fp8_a8_selector import (
     obstacle,
     select,
 )
+from tileproof.kernels.fp8_a8_tma_launch import tensor_maps
 from tileproof.kernels.launcher import Dimension, Kernel, Launch, Layout, Role, TensorRule, check_tensors, is_aligned
+from tileproof.kernels.source import kernel_text
 from tileproof.kernels.tensor import Tensor
 from tileproof.oracle.refusal import Refusal
 
@@ -170,7 +172,7 @@ def kernel_name(route: Route) -> str:
 
 def kernel_source(route: Route) -> str:
     """The shipped text of a route's kernel."""
-    return resources.files("tileproof.kernels").joinpath(f"{kernel_name(route)}.cu").read_text()
+    return kernel_text(kernel_name(route))
 
 
 def output_rules(call_site: CallSite, outputs: Sequence[Tensor]) -> tuple[TensorRule, ...]:
@@ -209,6 +211,12 @@ def _prepare_cp_async(device: Device, call: Call) -> Prepared:
     return Prepared(grid, (CP_ASYNC.threads, 1, 1), call.arguments, CP_ASYNC.shared_bytes)
 
 
+def _prepare_tma(device: Device, call: Call) -> Prepared:
+    grid = (call.operands.rows // TMA.block_rows, ceil_div(call.operands.tokens, TMA.block_tokens), 1)
+    maps = tensor_maps(device, call.operands, paired=call.call_site.paired)
+    return Prepared(grid, (TMA.threads, 1, 1), (maps, *call.arguments), TMA.shared_bytes)
+
+
 def _prepare_fallback(device: Device, call: Call) -> Prepared:
     columns = call.operands.rows // 2 if call.call_site.paired else call.operands.rows
     blocks = ceil_div(columns, FALLBACK_OUTPUTS) * ceil_div(call.operands.tokens, FALLBACK_TOKENS)
@@ -216,6 +224,7 @@ def _prepare_fallback(device: Device, call: Call) -> Prepared:
 
 
 _PREPARE: Mapping[Route, Callable[[Device, Call], Prepared]] = {
+    Route.TMA: _prepare_tma,
     Route.CP_ASYNC: _prepare_cp_async,
     Route.FALLBACK: _prepare_fallback,
 }

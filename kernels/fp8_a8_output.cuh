@@ -76,3 +76,8 @@ struct SwiGlu {
         return cvt_rn_bf16_f32(__fmul_rn(silu, widen(up)));
     }
 };
+
+// The policy of a module that names none.
+#ifndef FP8_A8_OUTPUT
+#define FP8_A8_OUTPUT Linear
+#endif

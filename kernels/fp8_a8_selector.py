@@ -17,6 +17,7 @@ from enum import StrEnum
 from tileproof.kernels.compile import architecture_number
 from tileproof.kernels.fp8_a8_calibration import Calibration
 from tileproof.kernels.launcher import MAX_GRID
+from tileproof.kernels.occupancy import MULTIPROCESSORS
 
 
 class Route(StrEnum):
@@ -54,6 +55,9 @@ SCALE_PAIR_BYTES = 4
 
 FIRST_WITH_TMA = 90
 """The first architecture with tensor copies (PTX ISA 9.0, "cp.async.bulk.tensor")."""
+
+MAX_COORDINATE = 2**31 - 1
+"""Coordinates of a tensor copy are 32-bit integers with a sign."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +146,17 @@ def _tiled(schedule: Schedule, problem: Problem) -> Iterator[str]:
 
 
 def _tma(problem: Problem) -> Iterator[str]:
-    if architecture_number(problem.arch) < FIRST_WITH_TMA:
+    number = architecture_number(problem.arch)
+    if number < FIRST_WITH_TMA:
         yield f"{problem.arch} has no tensor copies"
+    if number not in MULTIPROCESSORS:
+        yield f"the shared memory of {problem.arch} is not known"
+    elif TMA.shared_bytes > MULTIPROCESSORS[number].shared_bytes_per_block:
+        limit = MULTIPROCESSORS[number].shared_bytes_per_block
+        yield f"a block takes {TMA.shared_bytes} bytes of shared memory; {problem.arch} gives it {limit}"
+    for name, extent in (("N", problem.rows), ("K", problem.depth)):
+        if extent > MAX_COORDINATE:
+            yield f"{name} = {extent} is beyond the coordinates of a tensor copy; the most is {MAX_COORDINATE}"
     yield from _tiled(TMA, problem)
 
 

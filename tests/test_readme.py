@@ -11,6 +11,9 @@ from tileproof.conformance.cli import app
 
 README = Path(__file__).parent.parent / "README.md"
 BLOCK = re.compile(r"```console\n\$ tileproof (check --fault [^\n]*)\n(.*?)```", re.DOTALL)
+KERNEL = re.compile(
+    r"Write `([^`]*)`[^`]*```cuda\n(.*?)```\n\n```console\n\$ tileproof (ptx run [^\n]*)\n(.*?)```", re.DOTALL
+)
 SECONDS = re.compile(r"^\d+\.\d s ", re.MULTILINE)
 
 
@@ -34,6 +37,16 @@ def test_a_failure_in_the_readme_is_what_the_command_prints(
     result = run(command)
     assert result.exit_code == 1
     assert SECONDS.sub("", result.stdout) == SECONDS.sub("", output)
+
+
+def test_the_kernel_file_in_the_readme_has_the_finding_that_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ((name, source, command, output),) = KERNEL.findall(README.read_text())
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(source)
+    result = run(command)
+    assert (result.exit_code, result.stdout) == (1, output)
 
 
 def test_the_python_in_the_readme_runs() -> None:

@@ -32,7 +32,11 @@ def parameter_area(program: Program, args: Sequence[Argument], memory: GlobalMem
         Refusal: number, width or type of an argument is not what the kernel declares, or a buffer lies elsewhere.
     """
     if len(args) != len(program.parameters):
-        raise Refusal(f"{len(args)} arguments: the kernel {program.name} takes {len(program.parameters)}")
+        wanted = ", ".join(f"{p.name} of {_declared(p)}" for p in program.parameters)
+        raise Refusal(
+            f"{_counted(len(args), 'argument')}: the kernel {program.name} takes {len(program.parameters)}",
+            hint=f"in order: {wanted}" if wanted else "",
+        )
     window = Window("parameter", PARAM_BASE, program.parameter_bytes, 1, defined=False)
     for index, (argument, parameter) in enumerate(zip(args, program.parameters, strict=True)):
         raw = _raw(argument, parameter, f"argument {index} ({parameter.name})", memory)
@@ -47,13 +51,17 @@ def _raw(argument: Argument, parameter: Parameter, place: str, memory: GlobalMem
     else:
         raw = np.uint64(_address(argument, parameter, place, memory)).tobytes()
     if len(raw) != parameter.size_bytes:
-        raise Refusal(f"{place} has {len(raw)} bytes: the kernel declares {_declared(parameter)}")
+        raise Refusal(f"{place} has {_counted(len(raw), 'byte')}: the kernel declares {_declared(parameter)}")
     return raw
 
 
 def _declared(parameter: Parameter) -> str:
     array = f"[{parameter.count}]" if parameter.count != 1 else ""
-    return f"{parameter.size_bytes} (.{parameter.type}{array})"
+    return f"{_counted(parameter.size_bytes, 'byte')} (.{parameter.type}{array})"
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def _check_type(argument: np.generic, parameter: Parameter, place: str) -> None:
@@ -62,7 +70,7 @@ def _check_type(argument: np.generic, parameter: Parameter, place: str) -> None:
     if number and parameter.type[0] in "fus" and isinstance(argument, np.floating) != float_wanted:
         raise Refusal(
             f"{place} is a {type(argument).__name__}: the kernel declares {_declared(parameter)}",
-            hint="to pass raw bits, view them as the declared type",
+            hint="give a number of the declared type, or a buffer where it is an address",
         )
 
 

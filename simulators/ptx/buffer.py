@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.machine.bracket_interval import regroup
@@ -37,16 +37,25 @@ class Buffer:
         raw = self._live().data[: self.nbytes].copy()
         return raw.view(self.dtype).reshape(self.shape)
 
-    def bracket(self) -> tuple[NDArray[Any], NDArray[Any]]:
+    def bracket(self, dtype: DTypeLike | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
         """The smallest and the largest value that each element may have, in the order of float values.
 
         The two are equal but for elements that an approximate function left undecided: any value between is right.
 
+        Args:
+            dtype: what the elements are, if not the buffer's own type; the result is then flat.
+
         Raises:
-            Refusal: the buffer was freed, or its elements have another size than 1, 2, 4 or 8 bytes.
+            Refusal: the buffer was freed, its bytes are no whole number of elements, or these have another size than 1,
+                2, 4 or 8 bytes.
         """
-        size = self.dtype.itemsize
-        low, high = self.download(), self.download()
+        kind = self.dtype if dtype is None else np.dtype(dtype)
+        size = kind.itemsize
+        if self.nbytes % size:
+            raise Refusal(f"{self.nbytes} bytes are no whole number of {kind.name}")
+        low, high = (self.download().reshape(-1).view(kind) for _ in range(2))
+        if dtype is None:
+            low, high = low.reshape(self.shape), high.reshape(self.shape)
         if size not in (1, 2, 4, 8):
             raise Refusal(f"a bracket of elements of {size} bytes", hint="view the buffer as numbers of 1, 2, 4 or 8")
         offsets = np.arange(low.size, dtype=np.int64) * size

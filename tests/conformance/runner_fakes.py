@@ -37,7 +37,7 @@ class FakeRunner:
 
     def open(self, coordinates: Coordinates) -> None:
         if self.missing:
-            raise Refusal(self.missing)
+            raise Refusal(self.missing, hint="get one")
 
     def run(self, job: Job) -> CaseResult:
         self.jobs.append(job)
@@ -51,7 +51,7 @@ def right(job: Job) -> CaseResult:
     """What a right kernel gives, and a right launcher refuses."""
     if job.case.route == REFUSED:
         return CaseResult(job.case, (), REFUSED, 0.25)
-    outputs = contract_of(job.case).expected(job.inputs)
+    outputs = _right(job)
     return CaseResult(job.case, (), job.case.route, 0.25, output_digest="d1", outputs=outputs)
 
 
@@ -88,9 +88,13 @@ def small_case() -> Case:
     return find_case(SMALL)
 
 
+def _right(job: Job) -> dict[str, Any]:
+    return dict(contract_of(job.case).expected(job.inputs, job.coordinates.arch))
+
+
 def _changed(job: Job) -> tuple[dict[str, Any], Finding]:
     contract = contract_of(job.case)
-    outputs = contract.expected(job.inputs)
+    outputs = _right(job)
     codes = outputs["codes"].copy()
     codes.flat[0] += 1
     specs = {spec.name: spec for spec in contract.tensors(job.case.shape) if spec.role is Role.OUTPUT}

@@ -3,12 +3,14 @@
 import pytest
 
 from tileproof.conformance.contract import Tier
-from tileproof.conformance.faults import Edit, Fault, fault, faults
+from tileproof.conformance.fault import Edit, Fault
+from tileproof.conformance.faults import fault, faults
 from tileproof.conformance.finding import FindingKind
 from tileproof.conformance.registry import contracts, find_case
 from tileproof.conformance.run_case import run_case
 from tileproof.kernels.compile import compile_source
 from tileproof.kernels.fp8_quantize_rows import SOURCE
+from tileproof.kernels.source import expanded
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.device import Device
 
@@ -55,8 +57,8 @@ def test_there_are_at_least_ten_faults_each_with_a_precedent_and_a_case() -> Non
 def test_every_edit_matches_once_and_the_edited_kernel_compiles(one: Fault) -> None:
     source = one.kernel_source()
     assert source is not None
-    assert source != SOURCE
-    compile_source(source, name="fp8_quantize_rows.cu")
+    assert source.text != expanded(source.name)
+    compile_source(source.text, name=f"{source.name}.cu")
 
 
 @pytest.mark.parametrize("name", faults())

@@ -98,11 +98,11 @@ def test_random_integers_reach_both_ends_of_their_type() -> None:
         (["--arg", "f32[999999999999]"], "limit"),
         (["--arg", "f32[4,,4]"], "empty length"),
         (["--arg", "@nowhere.npy"], "nowhere.npy"),
-        (["--arg", "f32[64]"], "takes 4"),
+        (["--arg", "f32[64]"], "takes 4\nhint: in order: scale_param_0 of 8 bytes (.u64), scale_param_1 of 8 bytes"),
         (["--block", "0"], "at least 1"),
         (["--grid", "1,2,3,4"], "1,2,3,4"),
         (["--entry", "missing"], "scale"),
-        (["--arch", "sm_10"], "sm_10"),
+        (["--arch", "sm_70"], "unknown architecture 'sm_70'\nhint: one of sm_80, "),
         (["--save", "0"], "--save"),
         ([*four(64), "--save", "3=x.npy"], "no buffer"),
     ],
@@ -135,7 +135,7 @@ def test_the_trace_of_an_element_ends_at_the_inputs(cu: str, capsys: pytest.Capt
     assert "st.global.f32 at PTX line" in out
     assert "once, block (1, 0, 0): threads 3" in out
     assert "%f3 = 0x428c0000" in out  # 70.0
-    assert "from   argument 1  f32[64]:ramp: 1 elements, [35]" in out
+    assert "from   argument 1  f32[64]:ramp: 1 element, [35]" in out
     assert "from   parameters scale_param_2" in out
 
 

@@ -91,7 +91,7 @@ def test_a_missing_gpu_is_counted_and_its_reason_shown(
     out = capsys.readouterr().out
     assert "sim: 2 passed, 0 failed, 0 not run" in out
     assert "gpu: 0 passed, 0 failed, 2 not run" in out
-    assert f"gpu: {NO_GPU}" in out
+    assert f"gpu: {NO_GPU} (hint: get one)" in out
 
 
 def test_the_event_file_is_complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

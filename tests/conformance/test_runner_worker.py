@@ -8,7 +8,7 @@ from runner_fakes import GPU, SIM, SMALL, FakeRunner, small_case
 
 from tileproof.conformance.crash import CrashFolder, Status, read_crash
 from tileproof.conformance.events import CaseFinished, CaseNotRun, Event, FindingFound, RunFinished, TargetUnavailable
-from tileproof.conformance.faults import Edit, Fault
+from tileproof.conformance.fault import Edit, Fault
 from tileproof.conformance.finding import FindingKind
 from tileproof.conformance.registry import find_case
 from tileproof.conformance.replay import Outcome, replay

@@ -19,6 +19,8 @@
 
 namespace {
 constexpr unsigned kWorkWords = 4096, kRounds = 150, kAtOnce = 20, kNoiseWords = 64u << 20;
+// Of one block that fills an SM's shared memory; enough blocks to come by every SM.
+constexpr unsigned kSharedBytes = 227 * 1024, kFillers = 1056;
 using Words = std::vector<unsigned>;
 
 void* symbol(const char* name) {
@@ -86,7 +88,9 @@ struct Kernel {
     Words expected;
 };
 
-// `at_once` launches in streams of their own with buffers of their own; how many of them left a wrong word.
+// `at_once` launches in streams of their own with buffers of their own; how many of them left a wrong word. Where there
+// are several, shared memory is filled before them: a kernel that reads too early would else find the right words of
+// the launch before.
 class Launcher {
   public:
     Launcher(const std::string& input, const std::string& noise, unsigned at_once)
@@ -100,7 +104,10 @@ class Launcher {
         for (CUstream& stream : streams_) check(cuStreamCreate_(&stream, CU_STREAM_NON_BLOCKING));
         if (at_once == 1) return;
         check(cuStreamCreate_(&beside_, CU_STREAM_NON_BLOCKING));
+        DRIVER(cuFuncSetAttribute, "cuFuncSetAttribute");
         noise_ = load(noise, "noise");
+        fill_ = load(noise, "fill");
+        check(cuFuncSetAttribute_(fill_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kSharedBytes));
         noise_words_ = room(kNoiseWords);
     }
 
@@ -111,6 +118,7 @@ class Launcher {
         const size_t size = kernel.expected.size();
         check(cuMemsetD32_(work_, 0, streams_.size() * kWorkWords));
         check(cuMemsetD32_(out_, ~0u, streams_.size() * size));
+        if (fill_) launch(fill_, kFillers, 1024, nullptr, nullptr, kSharedBytes);
         check(cuCtxSynchronize_());
         if (noisy) {
             unsigned count = kNoiseWords;
@@ -132,16 +140,17 @@ class Launcher {
     }
 
   private:
-    static void launch(CUfunction function, unsigned blocks, unsigned threads, CUstream stream, void** arguments) {
+    static void launch(CUfunction function, unsigned blocks, unsigned threads, CUstream stream, void** arguments,
+                       unsigned shared_bytes = 0) {
         DRIVER(cuLaunchKernel, "cuLaunchKernel");
-        check(cuLaunchKernel_(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, nullptr));
+        check(cuLaunchKernel_(function, blocks, 1, 1, threads, 1, 1, shared_bytes, stream, arguments, nullptr));
     }
 
     std::vector<CUstream> streams_;
     CUtensorMap map_;
     CUdeviceptr work_, out_, in_ = 0, noise_words_ = 0;
     CUstream beside_ = nullptr;
-    CUfunction noise_ = nullptr;
+    CUfunction noise_ = nullptr, fill_ = nullptr;
 };
 
 void use_device() {

@@ -1,12 +1,12 @@
 """Run on a machine with an H200: the kernels of the order table, their values and what compute-sanitizer says of them.
 
-python tests/h200/order_table.py EVIDENCE.json [SECONDS]
+python tests/h200/order_table.py EVIDENCE.json [SECONDS [OLD.json]]
 
 Of each kernel, right and wrong: in how many of 3,000 launches a value was wrong, and which of the four tools report
 something. The kernels are launched by `order_table.cpp` (built here with nvcc), so that no interpreter runs under a
 tool. A process that ends early or is silent for long is replaced by one that goes on behind its last kernel; a kernel
 whose silence is doubtful gets a process of its own. What SECONDS (330) leave no time for is recorded as null.
-EVIDENCE.logs.txt keeps what the tools wrote.
+EVIDENCE.logs.txt keeps what the tools wrote. Words that OLD.json has for the same kernels are taken from there.
 """
 
 import json
@@ -18,10 +18,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,7 +31,9 @@ from typing import IO, Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "order_table"))
 
 import sanitizer_words
-from pair import PRELUDE, Pair, input_words
+from launch import name as entry
+from launch import texts
+from pair import Pair, input_words
 from table import PAIRS
 
 from tileproof.kernels.compile import compile_source
@@ -40,16 +43,23 @@ TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SIDES = ("wrong", "right")
 #: Kernels of one process, processes at once, seconds without a word after which one is given up.
 TOGETHER, AT_ONCE, SILENCE_S = 6, 12, 20.0
+#: The same where no tool slows the kernels down, and before the first kernel: a context can take long.
+VALUES_SILENCE_S, BEGIN_SILENCE_S = 6.0, 60.0
+#: How long a tool may write after its launcher was ended.
+LAST_WORDS_S = 6.0
 #: How much of the time the values may take.
 VALUES_SHARE = 0.4
 DID_NOT_END, ENDED = "it did not end", "the process ended here"
 _OPTIONS = ("--show-backtrace", "no", "--print-limit", "0", "--check-exit-code", "no", "--launch-timeout", "30")
-_DEADLOCK = ("--racecheck-deadlock-timeout", "3000")
 #: Where the analysis of races ends its process, the hazards alone may not.
 _SECOND_TRY = ("--racecheck-report", "hazard", "--racecheck-num-workers", "1")
 _PORTS = 49152
 _MOST_OF_A_LOG = 20_000
-NOISE = """extern "C" __global__ void noise(unsigned* words, unsigned count) {
+NOISE = """extern "C" __global__ void fill() {
+    extern __shared__ unsigned words[];
+    for (unsigned i = threadIdx.x; i < 227 * 256; i += blockDim.x) words[i] = 0xABCDEF01u;
+}
+extern "C" __global__ void noise(unsigned* words, unsigned count) {
     for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
         words[i] = words[i] * 5 + 1;
 }"""
@@ -63,7 +73,7 @@ class Task:
         tool: one of TOOLS, or "values" for launches without a tool.
         side: "right" or "wrong".
         kernels: places in the table.
-        again: a second try of a kernel that ended its process without a word.
+        again: a second try: of a kernel that ended its process without a word, or of all if none began.
     """
 
     tool: str
@@ -120,7 +130,8 @@ class Bench:
 
     def _line(self, kernel: tuple[int, str]) -> str:
         index, side = kernel
-        name, pair = entry(index, side), PAIRS[index]
+        pair = PAIRS[index]
+        name = entry(pair, side)
         return f"{index} {name} {self.folder}/{name} {self.folder}/expected{index} {pair.blocks} {pair.threads}"
 
 
@@ -128,18 +139,13 @@ def _every(task: Task) -> Iterator[tuple[int, str]]:
     return ((index, task.side) for index in task.kernels)
 
 
-def entry(index: int, side: str) -> str:
-    """The kernel's name on the GPU: reports name it, so that they can be told apart."""
-    return f"k{index:03d}_{side}"
-
-
 def run(task: Task, bench: Bench, worker: int) -> Answer:
     """Do a task."""
     if task.tool == "values":
-        return values(task, followed(bench.launches(task), SILENCE_S))
+        return values(task, followed(bench.launches(task), VALUES_SILENCE_S))
     log = bench.path("log")
     options = ("--tool", task.tool, "--log-file", str(log), "--port", str(_PORTS + 32 * worker), *_OPTIONS)
-    extra = (*(_DEADLOCK if task.tool == "racecheck" else ()), *(_SECOND_TRY if task.again else ()))
+    extra = _SECOND_TRY if task.again and task.tool == "racecheck" else ()
     seen = followed([bench.tool, *options, *extra, *bench.launches(task)], SILENCE_S)
     said = log.read_text(errors="replace") if log.exists() else ""
     bench.logs.append(f"## {task} {seen}\n{said[:_MOST_OF_A_LOG]}\n")
@@ -157,6 +163,8 @@ def values(task: Task, seen: Followed) -> Answer:
 
 def words(task: Task, seen: Followed, log: str) -> Answer:
     """What the log says of each kernel that came to its end; whose silence is doubtful comes alone."""
+    if not seen.begun and not task.again:
+        return Answer({}, (replace(task, again=True),))
     if sanitizer_words.blind(log) or not seen.begun:
         return Answer({})
     found: dict[int, list[sanitizer_words.Report]] = {index: [] for index in seen.begun}
@@ -212,12 +220,12 @@ def followed(command: Sequence[str], silence_s: float) -> Followed:
     launcher = 0
     while True:
         try:
-            line = told.get(timeout=silence_s)
+            line = told.get(timeout=silence_s if begun or end == DID_NOT_END else BEGIN_SILENCE_S)
         except queue.Empty:
             if end == DID_NOT_END or not launcher:
                 break
             # The launcher goes first: the tool then writes what it knows.
-            end, silence_s = DID_NOT_END, 6.0
+            end, silence_s = DID_NOT_END, LAST_WORDS_S
             _kill(launcher)
             continue
         if line is None:
@@ -277,13 +285,32 @@ def run_all(
     return known
 
 
-def tool_tasks(pairs: Sequence[Pair]) -> list[Task]:
-    """Every tool over every kernel, wrong ones first; what may hang comes last and alone."""
-    alone = [index for index, pair in enumerate(pairs) if pair.may_hang]
-    others = iter([index for index in range(len(pairs)) if index not in alone])
-    chunks = tuple(iter(lambda: tuple(islice(others, TOGETHER)), ()))
-    together = [Task(tool, side, chunk) for side, chunk, tool in product(SIDES, chunks, TOOLS)]
-    return together + [Task(tool, side, (index,)) for side, index, tool in product(SIDES, alone, TOOLS)]
+def tool_tasks(pairs: Sequence[Pair], known: Iterable[tuple[str, str, int]] = ()) -> list[Task]:
+    """Every tool over every kernel that is not known, wrong ones first; what may hang comes last and alone."""
+    done = set(known)
+    together: list[Task] = []
+    alone: list[Task] = []
+    for side, tool in product(SIDES, TOOLS):
+        missing = [index for index in range(len(pairs)) if (tool, side, index) not in done]
+        hanging = [index for index in missing if pairs[index].may_hang and side == "wrong"]
+        others = iter([index for index in missing if index not in hanging])
+        together += [Task(tool, side, chunk) for chunk in iter(lambda: tuple(islice(others, TOGETHER)), ())]  # noqa: B023
+        alone += [Task(tool, side, (index,)) for index in hanging]
+    return together + alone
+
+
+def words_of(old: Mapping[str, Any]) -> dict[tuple[str, str, int], Word | int]:
+    """The tools' words that an evidence file has for today's kernels."""
+    rows = {row["name"]: row for row in old["rows"]}
+    known: dict[tuple[str, str, int], Word | int] = {}
+    for index, pair in enumerate(PAIRS):
+        row = rows.get(pair.name, {})
+        if row.get("digest") != pair.digest:
+            continue
+        for side, tool in product(SIDES, TOOLS):
+            if row[side][tool] is not None:
+                known[tool, side, index] = Word(row[side][tool], row.get("lines", {}).get(f"{side}, {tool}", []))
+    return known
 
 
 def build(folder: Path) -> Bench:
@@ -297,20 +324,26 @@ def build(folder: Path) -> Bench:
     subprocess.run(["nvcc", "-O1", "-std=c++17", "-o", launcher, source, "-ldl"], check=True)
     (folder / "in").write_bytes(input_words().tobytes())
     (folder / "noise").write_bytes(compile_source(NOISE, name="noise.cu").cubin)
-    with ProcessPoolExecutor(8) as pool:
-        for name, cubin in pool.map(cubin_of, range(len(PAIRS)), ("right",) * len(PAIRS)):
-            (folder / name).write_bytes(cubin)
-        for name, cubin in pool.map(cubin_of, range(len(PAIRS)), ("wrong",) * len(PAIRS)):
-            (folder / name).write_bytes(cubin)
+    with ThreadPoolExecutor() as pool:
+        for _ in pool.map(partial(assemble, folder), texts()):
+            pass
     for index, pair in enumerate(PAIRS):
         (folder / f"expected{index}").write_bytes(pair.expected(input_words()).tobytes())
     return Bench(folder, [str(launcher)])
 
 
-def cubin_of(index: int, side: str) -> tuple[str, bytes]:
-    """A kernel's name and machine code."""
-    name = entry(index, side)
-    return name, compile_source(PRELUDE + PAIRS[index].kernel(side, name), name="k.cu").cubin
+def assemble(folder: Path, name: str) -> None:
+    """A kernel's machine code, from the PTX that the CPU device runs, without its line information: with it the tools
+    name inlined functions where they would name the kernel."""
+    ptx = folder / f"{name}.ptx"
+    ptx.write_text(bare(texts()[name]))
+    subprocess.run(["nvcc", "-cubin", "-arch=sm_90a", "-o", folder / name, ptx], check=True)
+
+
+def bare(ptx: str) -> str:
+    """PTX without line information."""
+    without = re.sub(r"^\s*\.(?:loc|file)\b.*\n", "", ptx, flags=re.MULTILINE)
+    return re.sub(r"^\s*\.section\s+\.debug.*?^\s*\}\n", "", without, flags=re.MULTILINE | re.DOTALL)
 
 
 def row(index: int, pair: Pair, known: Mapping[tuple[str, str, int], Word | int]) -> dict[str, Any]:
@@ -355,13 +388,16 @@ def main() -> None:
         everything = tuple(range(len(PAIRS)))
         known = run_all([Task("values", side, everything) for side in SIDES], bench, 1, start + VALUES_SHARE * seconds)
         say(start, "values")
-        known |= run_all(tool_tasks(PAIRS), bench, AT_ONCE, start + seconds - SILENCE_S)
+        if len(sys.argv) > 3:
+            known |= words_of(json.loads(Path(sys.argv[3]).read_text()))
+        known |= run_all(tool_tasks(PAIRS, known), bench, AT_ONCE, start + seconds - SILENCE_S)
         say(start, "tools")
     version = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True, check=False)
     rows = [row(index, pair, known) for index, pair in enumerate(PAIRS)]
     evidence = {
         "what": "order table: launches with a wrong value, and the words of compute-sanitizer",
-        "how": "150 rounds of 20 launches at once, every second round beside a kernel that streams through 256 MiB",
+        "how": "150 rounds of 20 launches at once, before each of them all shared memory is filled; every second round"
+        " beside a kernel that streams through 256 MiB",
         "environment": to_json(capture()),
         "compute_sanitizer": version.stdout.strip().splitlines()[-1] if version.stdout else version.stderr[:200],
         "launches": LAUNCHES,

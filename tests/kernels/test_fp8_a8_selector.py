@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tileproof.kernels import fp8_a8_gemm as launcher
+from tileproof.kernels import fp8_a8_selector as selector
 from tileproof.kernels.fp8_a8_calibration import calibrations, find_calibration
 from tileproof.kernels.fp8_a8_gemm import kernel_source
 from tileproof.kernels.fp8_a8_selector import CP_ASYNC, Problem, Route, obstacle, select
@@ -59,12 +60,23 @@ def test_an_unknown_calibration_is_refused() -> None:
         ({"tokens": 65535 * 64 + 1}, Route.TMA, None),
         ({"arch": "sm_89"}, Route.TMA, "sm_89 has no tensor copies"),
         ({"arch": "sm_89"}, Route.CP_ASYNC, None),
+        ({"arch": "sm_101a"}, Route.TMA, "the shared memory of sm_101a is not known"),
+        ({"depth": 1 << 31}, Route.TMA, "K = 2147483648 is beyond the coordinates of a tensor copy"),
+        ({"depth": (1 << 31) - 64}, Route.TMA, None),
+        ({"rows": 1 << 31}, Route.TMA, "N = 2147483648 is beyond the coordinates"),
     ],
 )
 def test_what_a_route_cannot_take_is_said_in_words(change: dict[str, Any], route: Route, says: str | None) -> None:
     found = obstacle(route, replace(PROBLEM, **change))
     assert found == says if says is None or found is None else says in found
     assert obstacle(Route.FALLBACK, replace(PROBLEM, **change)) is None
+
+
+def test_a_tile_that_shared_memory_does_not_hold_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selector, "TMA", replace(selector.TMA, stages=5, shared_bytes=123392))
+    assert obstacle(Route.TMA, PROBLEM) == "a block takes 123392 bytes of shared memory; sm_120 gives it 101376"
+    assert obstacle(Route.TMA, replace(PROBLEM, arch="sm_90a")) is None
+    assert select(PROBLEM, 170, RTX_5090) is Route.CP_ASYNC
 
 
 def test_each_choice_is_reached() -> None:

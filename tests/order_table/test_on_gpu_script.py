@@ -12,10 +12,14 @@ from table import PAIRS
 
 SCRIPT = Path(__file__).parents[1] / "h200" / "order_table.py"
 
-#: Kernel 3 ends the process, 7 is silent for ever, 9 leaves the tool without its summary.
+#: Kernel 3 ends the process, 7 is silent for ever, 9 leaves the tool without its summary, 11 lets the first one stall.
 LAUNCHER = """
 import os, sys, time
 lines = open(sys.argv[2]).read().splitlines()[1:]
+stalled = os.path.join(os.path.dirname(sys.argv[2]), "stalled")
+if lines[0].startswith("11 ") and not os.path.exists(stalled):
+    open(stalled, "w").close()
+    time.sleep(60)
 print("@@ process", os.getpid(), flush=True)
 for line in lines:
     index = int(line.split()[0])
@@ -63,7 +67,8 @@ def script() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    vars(module)["SILENCE_S"] = 1.0
+    for name in ("SILENCE_S", "VALUES_SILENCE_S", "BEGIN_SILENCE_S", "LAST_WORDS_S"):
+        vars(module)[name] = 1.0
     return module
 
 
@@ -112,6 +117,11 @@ def test_kernels_of_a_process_that_the_tool_left_without_a_summary_come_alone(sc
     assert said[9].startswith("Error: Race reported")  # the second try has it
 
 
+def test_a_process_that_never_began_is_tried_once_more(script: ModuleType, bench: Any) -> None:
+    assert known(script, bench, "synccheck", (11, 12)) == {11: "", 12: ""}
+    assert [log.count("again=True") for log in bench.logs] == [0, 1]
+
+
 def test_a_tool_that_is_blind_leaves_all_unknown(script: ModuleType, bench: Any) -> None:
     assert known(script, bench, "initcheck", (0, 1)) == {}
 
@@ -131,7 +141,7 @@ def test_every_tool_gets_every_kernel_of_both_sides_and_those_that_may_hang_come
     assert tasks[0].side == "wrong"
     hanging = sum(pair.may_hang for pair in PAIRS)
     assert hanging
-    assert all(PAIRS[task.kernels[0]].may_hang and len(task.kernels) == 1 for task in tasks[-8 * hanging :])
+    assert all(PAIRS[task.kernels[0]].may_hang and len(task.kernels) == 1 for task in tasks[-4 * hanging :])
 
 
 def test_what_the_tools_wrote_is_kept(script: ModuleType, bench: Any) -> None:
@@ -152,7 +162,22 @@ def test_a_row_keeps_words_lines_and_counts(script: ModuleType) -> None:
     assert (row["wrong_values"], row["right_values"], row["right_ended"]) == (7, None, "end")
 
 
-def test_a_kernel_for_the_gpu_has_a_name_of_its_own(script: ModuleType) -> None:
-    name, cubin = script.cubin_of(0, "wrong")
-    assert name == "k000_wrong"
-    assert b"k000_wrong" in cubin
+def test_words_of_an_older_evidence_are_kept_for_the_same_kernels_and_not_asked_for_again(script: ModuleType) -> None:
+    word = script.Word("Race", ["Race"])
+    row = script.row(4, PAIRS[4], {("racecheck", "wrong", 4): word, ("memcheck", "right", 4): script.Word("")})
+    known = script.words_of({"rows": [row]})
+    assert known == {("racecheck", "wrong", 4): word, ("memcheck", "right", 4): script.Word("")}
+    left = {(task.tool, task.side, kernel) for task in script.tool_tasks(PAIRS, known) for kernel in task.kernels}
+    assert len(left) == 8 * len(PAIRS) - 2
+    assert not left & set(known)
+    assert script.words_of({"rows": [{**row, "digest": "other"}]}) == {}
+
+
+def test_machine_code_for_the_gpu_comes_without_line_information(script: ModuleType) -> None:
+    text = script.texts()["k000_wrong"]
+    bare = script.bare(text)
+    assert ".loc" in text
+    assert not any(word in bare for word in (".loc", ".file", ".debug"))
+    assert [line for line in text.splitlines() if "shared.u32" in line] == [
+        line for line in bare.splitlines() if "shared.u32" in line
+    ]

@@ -139,4 +139,9 @@ PAIRS: dict[str, Pair] = {
         "barrier.cluster.wait.aligned; ld.shared::cluster.u32 %r9, [%r21];" + LEAVE,
         "orders the two blocks", blocks=2, cluster=2,
     ),
+    "fence.mbarrier_init is for inits": Pair(
+        START_UP.replace("FENCE", "@%p0 st.shared.u32 [tile], 1; fence.mbarrier_init.release.cluster;")
+        .replace("arrive.relaxed", "arrive|.release|.relaxed|") + "@%p0 ld.shared::cluster.u32 %r9, [%r21];" + LEAVE,
+        "reads shared memory", blocks=2, cluster=2,
+    ),
 }  # fmt: skip

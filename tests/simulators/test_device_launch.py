@@ -83,15 +83,15 @@ def test_every_argument_comes_through_at_its_offset() -> None:
 @pytest.mark.parametrize(
     ("place", "value", "said"),
     [
-        (1, np.uint16(7), r"argument 1 \(a\) has 2 bytes: the kernel declares 1 \(\.u8\)"),
+        (1, np.uint16(7), r"argument 1 \(a\) has 2 bytes: the kernel declares 1 byte \(\.u8\)"),
         (1, 7, r"argument 1 \(a\) is a Python int, whose width is not known"),
         (3, 1.5, r"argument 3 \(c\) is a Python float"),
         (1, True, r"argument 1 \(a\) is a Python bool"),
-        (3, np.int32(1), r"argument 3 \(c\) is a int32: the kernel declares 4 \(\.f32\)"),
-        (2, np.float16(1), r"argument 2 \(b\) is a float16: the kernel declares 2 \(\.s16\)"),
+        (3, np.int32(1), r"argument 3 \(c\) is a int32: the kernel declares 4 bytes \(\.f32\)"),
+        (2, np.float16(1), r"argument 2 \(b\) is a float16: the kernel declares 2 bytes \(\.s16\)"),
         (5, np.zeros(12, np.uint8), r"argument 5 \(e\) is a numpy array, which lies in host memory"),
-        (5, np.void(b"12345678"), r"argument 5 \(e\) has 8 bytes: the kernel declares 12 \(\.b8\[12\]\)"),
-        (0, np.uint32(0), r"argument 0 \(out\) has 4 bytes: the kernel declares 8 \(\.u64\)"),
+        (5, np.void(b"12345678"), r"argument 5 \(e\) has 8 bytes: the kernel declares 12 bytes \(\.b8\[12\]\)"),
+        (0, np.uint32(0), r"argument 0 \(out\) has 4 bytes: the kernel declares 8 bytes \(\.u64\)"),
         (0, None, r"argument 0 \(out\) is a NoneType"),
         (0, "x", r"argument 0 \(out\) is a Python str"),
     ],
@@ -114,7 +114,9 @@ def test_arguments_of_another_width_or_type_are_refused(place: int, value: Any, 
 
 def test_a_wrong_number_of_arguments_is_refused() -> None:
     for args in ((), (np.uint64(0), np.uint64(0))):
-        with pytest.raises(Refusal, match=rf"{len(args)} arguments: the kernel k takes 1"):
+        with pytest.raises(
+            Refusal, match=rf"{len(args)} arguments: the kernel k takes 1\nhint: in order: out of 8 bytes"
+        ):
             launch(Device(), module("ret;"), args)
 
 

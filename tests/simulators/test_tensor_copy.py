@@ -53,6 +53,32 @@ def test_a_map_in_global_memory_needs_a_fence_of_its_proxy_in_its_block() -> Non
     assert run(PARAM_MAP + rest).findings == []
 
 
+def test_the_fence_of_a_map_stands_after_its_last_write_and_before_the_copy() -> None:
+    """Thread 0 writes the map and copies; another thread may fence."""
+    copied = "".join(f"ld.param.b64 %d5, [map+{n}]; st.global.b64 [%d1+{512 + n}], %d5;" for n in range(0, 128, 8))
+    begin = f"@!%p0 bra E; {copied} E: bar.sync 0; add.s64 %d0, %d1, 512;"
+    fence = "fence.proxy.tensormap::generic.acquire.gpu [%d0], 128;"
+    other = f"setp.eq.u32 %p2, %r0, 32; @%p2 {fence}"
+    rest = EXPECT + LOAD + WAIT + OUT
+    again = "@!%p0 bra F; ld.global.b64 %d5, [%d1+512]; st.global.b64 [%d1+512], 0; st.global.b64 [%d1+520], %d5; F:"
+
+    def outcome(body: str) -> Outcome:
+        device = Device()
+        buffer = device.upload(np.arange(1024, dtype=np.uint64).astype(np.uint8))
+        return run(body, device=device, tensor=buffer)
+
+    for right in (f"{INIT}{begin}@%p0 {fence}{rest}", f"{INIT}{begin}{other} bar.sync 0; {rest}"):
+        assert outcome(right).findings == []
+    unordered = outcome(f"{INIT}{begin}{other}{rest}")
+    assert [finding.kind for finding in unordered.findings] == [FindingKind.RACE]
+    assert "nothing orders fence.proxy.tensormap" in unordered.findings[0].message
+    early = outcome(INIT + begin.replace(" E: bar.sync 0;", " E:") + f"{other} bar.sync 0; {rest}")
+    assert [finding.kind for finding in early.findings] == [FindingKind.RACE]
+    assert "fence.proxy.tensormap::generic.acquire.gpu reads global memory that another" in early.findings[0].message
+    modified = outcome(f"{INIT}{begin}@%p0 {fence}{again}{rest}")
+    assert "was written after fence.proxy.tensormap" in modified.findings[0].message
+
+
 def test_a_map_may_lie_in_constant_memory() -> None:
     device = Device()
     buffer = device.upload((np.arange(512) % 256).astype(np.uint8))

@@ -55,7 +55,7 @@ def _handler(step: Step, pc: int) -> Handler | None:
         case Kind.PRINT:
             return lambda wave, selection: trap.printed(wave, step, selection)
         case Kind.FENCE:
-            return _fence(step)
+            return _fence(step, pc)
         case Kind.NOTHING:
             return _nothing
         case Kind.CLUSTER_ADDRESS:
@@ -73,27 +73,26 @@ def _nothing(wave: Wave, selection: Selection) -> None:
     """Hints: they change no value and order nothing."""
 
 
-def _fence(step: Step) -> Handler:
+def _fence(step: Step, pc: int) -> Handler:
     form = step.fence
     assert form is not None
 
     def threads(wave: Wave, selection: Selection) -> None:
         wave.order.fence(wave.ids(selection), form.acquires, form.releases, form.scope, form.sequential)
 
+    def inits(wave: Wave, selection: Selection) -> None:
+        wave.order.init_fence(wave.ids(selection))
+
     def async_proxy(wave: Wave, selection: Selection) -> None:
         wave.order.proxy_fence(wave.ids(selection), form.spaces)
 
     def tensor_maps(wave: Wave, selection: Selection) -> None:
         if form.acquires and step.sources:
-            blocks = wave.ids(selection) // wave.geometry.lanes_per_block
-            addresses = wave.registers.read(step.sources[0], selection)
-            wave.asynchronous.maps.update(zip(blocks.tolist(), addresses.tolist(), strict=True))
+            wave.asynchronous.maps.acquire(wave, step, pc, wave.ids(selection))
 
-    # `fence.mbarrier_init` publishes inits through the next barrier of the cluster, also a relaxed one. That it
-    # publishes what else the thread wrote before is a leniency.
     handlers = {
         FenceKind.THREADS: threads,
-        FenceKind.MBARRIER_INIT: threads,
+        FenceKind.MBARRIER_INIT: inits,
         FenceKind.ASYNC_PROXY: async_proxy,
         FenceKind.TENSOR_MAP_PROXY: tensor_maps,
     }

@@ -43,7 +43,7 @@ def _init(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> 
         barriers.init(here, counts[turn])
         for lane, word in zip(lanes[turn].tolist(), here.tolist(), strict=True):
             barriers.component[word] = wave.order.object_init(lane, word << WORD_SHIFT)
-    signals.use(wave, step, pc, lanes, words, writes=True)
+    signals.make(wave, step, pc, lanes, words)
     wave.changes += 1
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.asynchronous.barriers import COUNT_LIMIT, OBJECT_BYTES, WORD_SHIFT, Life
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes
-from tileproof.simulators.ptx.machine.order.kinds import AccessKind
+from tileproof.simulators.ptx.machine.order.kinds import AccessKind, Engine
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Scope, StateSpace, Step
 
@@ -95,11 +95,19 @@ def check_bytes(wave: Wave, step: Step, lanes: Lanes, words: Lanes) -> None:
         wave.report(FindingKind.ASYNC, message, step.where, lanes[short], detail)
 
 
-def use(wave: Wave, step: Step, pc: int, lanes: Lanes, words: Lanes, *, writes: bool = False) -> None:
-    """Tell the order core that lanes use objects, or write them (`init`): every use comes after the init."""
+def make(wave: Wave, step: Step, pc: int, lanes: Lanes, words: Lanes) -> None:
+    """Tell the order core of the `init` of objects, which is their first access to themselves and a weak write."""
+    init, components = np.full(lanes.size, -1), wave.asynchronous.barriers.component[words]
+    space, offsets = StateSpace.SHARED, words << WORD_SHIFT
+    wave.order.async_access(
+        Engine.BARRIER, init, step, pc, lanes, True, space, wave.shared, offsets, OBJECT_BYTES, components, generic=True
+    )
+
+
+def use(wave: Wave, step: Step, pc: int, lanes: Lanes, words: Lanes) -> None:
+    """Tell the order core that lanes use objects: every use comes after the init, and uses need no order."""
     if lanes.size:
-        kind = AccessKind(True) if writes else AccessKind(False, strong=True, scope=Scope.SYS)
-        offsets = words << WORD_SHIFT
+        kind, offsets = AccessKind(False, strong=True, scope=Scope.SYS), words << WORD_SHIFT
         wave.order.access(kind, step, pc, lanes, StateSpace.SHARED, wave.shared, offsets, OBJECT_BYTES)
 
 

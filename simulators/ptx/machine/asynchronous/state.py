@@ -3,6 +3,7 @@
 from tileproof.simulators.ptx.machine.asynchronous.barriers import Barriers
 from tileproof.simulators.ptx.machine.asynchronous.groups import Groups
 from tileproof.simulators.ptx.machine.asynchronous.in_flight import InFlight
+from tileproof.simulators.ptx.machine.asynchronous.tensor_fence import MapFences
 from tileproof.simulators.ptx.machine.asynchronous.waits import Waits
 from tileproof.simulators.ptx.machine.schedule import Schedule
 
@@ -16,7 +17,7 @@ class Asynchronous:
         bulk: groups of bulk copies.
         in_flight: copies that have not landed.
         waits: what threads wait for.
-        maps: tensor maps in global memory that blocks acquired, as (block, address).
+        maps: tensor maps in global memory that blocks fenced.
 
     Args:
         lanes: of the wave.
@@ -32,4 +33,4 @@ class Asynchronous:
         self.bulk = Groups.of(lanes)
         self.in_flight = InFlight(schedule)
         self.waits = Waits(lanes)
-        self.maps: set[tuple[int, int]] = set()
+        self.maps = MapFences()

@@ -106,23 +106,18 @@ class _Issue:
                 self._report(FindingKind.UNINITIALISED, "uses a tensor map with bytes that nothing wrote")
                 return None
             if each.space is StateSpace.GLOBAL:
-                self._check_proxy()
+                self._check_proxy(payload.data.tobytes())
             try:
                 return _decoded(payload.data.tobytes())
             except NoTensorMap as error:
                 self._report(FindingKind.ASYNC, f"uses {error}")
         return None
 
-    def _check_proxy(self) -> None:
-        """A map in global memory is read through a proxy of its own, which the block must fence, also for the host's.
-
-        PTX ISA, "membar / fence"; CUDA C++ Programming Guide, "Tensor Memory Access". That the fence comes after the
-        last write of the map, and before the copy by order, is not checked.
-        """
-        block, address = int(self.lane[0]) // self.wave.geometry.lanes_per_block, self._map_address()
-        if (block, address) not in self.wave.asynchronous.maps:
-            what = "uses a tensor map in global memory without fence.proxy.tensormap::generic.acquire in its block"
-            self._report(FindingKind.RACE, what, f" (0x{address:x})")
+    def _check_proxy(self, data: bytes) -> None:
+        lane, address = int(self.lane[0]), self._map_address()
+        missing = self.wave.asynchronous.maps.missing(self.wave, lane, address, data)
+        if missing is not None:
+            self._report(FindingKind.RACE, missing, f" (0x{address:x})")
 
     def _map_address(self) -> int:
         place = self.form.map

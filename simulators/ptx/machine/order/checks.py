@@ -24,8 +24,8 @@ _THREADS: Lanes = np.zeros(0, np.int64)
 _ALL_LANES = 0xFFFF_FFFF
 _NO_LIMIT = 1 << 40
 _FIRST_FOUND = 64
-#: Engines, as in the flags of a record, whose accesses are weak and usually plain.
-_PLAIN_ENGINES = (Engine.CP_ASYNC + 1, Engine.WGMMA + 1)
+#: Engines, as in the flags of a record, whose accesses are usually plain.
+_PLAIN_ENGINES = (Engine.CP_ASYNC + 1, Engine.WGMMA + 1, Engine.BARRIER + 1)
 
 
 class Checks:
@@ -166,7 +166,7 @@ class Checks:
         memory = self.memory(space)
         shadow = self.shadow(memory, backing, int(np.bitwise_or.reduce(offsets, initial=nbytes)))
         engine = (flags >> core.ENGINE_SHIFT) & core.ENGINE_MASK
-        if engine in _PLAIN_ENGINES:
+        if engine in _PLAIN_ENGINES and not flags & core.STRONG:
             single = flags & core.SINGLE != 0
             if self._pass(memory, shadow, pc, lanes, offsets, nbytes, flags, single, components, at):
                 return

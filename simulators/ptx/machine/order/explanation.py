@@ -51,6 +51,8 @@ class Conflict:
     def earlier_engine(self) -> Engine | None:
         """Who performed the earlier access, unless a thread did."""
         engine = (self.earlier_flags >> core.ENGINE_SHIFT) & core.ENGINE_MASK
+        if engine == Engine.BARRIER + 1 and self.records[self.record, core.AT] == 0:
+            return None  # its init
         return Engine(engine - 1) if engine else None
 
 
@@ -151,8 +153,9 @@ class Explanation:
         tick = int(conflict.records[conflict.record, core.AT])
         what = _ENGINES[engine]
         if engine is Engine.BARRIER:
+            phase = tick - 1
             return (
-                f"and no path leads here from the end of {what}: nobody on it waited for phase {tick} of its mbarrier"
+                f"and no path leads here from the end of {what}: nobody on it waited for phase {phase} of its mbarrier"
             )
         own = self._same_thread(conflict, warp) or engine is Engine.WGMMA
         bound = int(self._knowledge.views[0, conflict.lane, core.OWN_ENGINES + engine])

@@ -3,7 +3,7 @@
 Arrivals publish to the pending phase. When the phase is complete, what was published is kept as a snapshot, and waits
 learn it; the next phase begins with nothing. An mbarrier is also a component of its unit: copies that signal it are
 performed by it, at the phase that they are bound to, and whoever acquires a phase knows the copies of that phase and of
-all before it.
+all before it. Its init is its own access too, at tick 0, and phase n is tick n + 1: so a fence can publish inits alone.
 
 An arrival on a peer's barrier of no more than block scope orders reads alone (plane READS): most kernels with clusters
 hand back slots in this way, which needs no more. What it does not order is told apart by the plane ANY_SCOPE.
@@ -71,6 +71,7 @@ class Objects:
         self._blocks: dict[int, Snapshot] = {}
         self._ends: dict[int, Object] = {}
         self._spare: dict[int, list[int]] = {}
+        self._inits: dict[int, list[int]] = {}  # components of the objects that a lane made
         self._clocks.holders.append(self._hold)
 
     def close(self) -> None:
@@ -86,8 +87,8 @@ class Objects:
             held.rows.append(snapshot[:, 0])
             held.maps.append(snapshot[:, 1])
 
-    def init(self, key: int) -> int:
-        """A new object at this byte; its component."""
+    def init(self, lane: int, key: int) -> int:
+        """A lane makes a new object at this byte, and knows of it; the object's component."""
         block = key // self._key_bytes
         unit = int(self._unit_of_block(block))
         spare = self._spare.setdefault(unit, [])
@@ -95,8 +96,21 @@ class Objects:
             first = self._clocks.add_components(_MORE_COMPONENTS)
             for other in self._spare.values():
                 other.extend(range(first + _MORE_COMPONENTS - 1, first - 1, -1))
-        self._objects[key] = Object(spare.pop(), block)
-        return self._objects[key].component
+        component = spare.pop()
+        self._objects[key] = Object(component, block)
+        self._inits.setdefault(lane, []).append(component)
+        self.put_inits(np.array([lane]), self._knowledge.views)
+        return component
+
+    def put_inits(self, lanes: Lanes, views: Views) -> None:
+        """The inits that each lane made go into its views."""
+        for lane in lanes.tolist():
+            if lane not in self._inits:
+                continue
+            inits = self._knowledge.snapshot()
+            self._clocks.rows[np.ix_(inits[self._knowledge.own_planes, 0], self._inits[lane])] = 1
+            with self._clocks.holding(inits[:, 0].tolist()):
+                self._knowledge.learn(views, np.array([lane]), inits, self._knowledge.own_planes)
 
     def _unit_of_block(self, block: int) -> int:
         shape = self._knowledge.shape
@@ -162,7 +176,7 @@ class Objects:
         if snapshot is None:
             snapshot = self._knowledge.snapshot()
         for plane in self._knowledge.own_planes:
-            self._clocks.rows[snapshot[plane, 0], object_.component] = phase + 1
+            self._clocks.rows[snapshot[plane, 0], object_.component] = phase + 2
         object_.phases[phase] = snapshot, object_.far
         object_.phases.pop(phase - _KEPT_PHASES, None)
         object_.pending = object_.far = None

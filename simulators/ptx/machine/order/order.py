@@ -128,7 +128,7 @@ class Order:
             engine: who performs them. Of CP_ASYNC, BULK_READ, BULK_WRITE the issuing lane's; of WGMMA the one of the
                 issuing lane's warpgroup, whose first lane is given and all of whose lanes are asked what they know; of
                 BARRIER the component of a barrier.
-            ticks: for each access the group, or the barrier's phase.
+            ticks: for each access the group, or the barrier's phase; -1 for its init.
             step: the instruction.
             pc: its index.
             lanes: who issued each access.
@@ -160,7 +160,7 @@ class Order:
         else:
             first = knowledge.first_component(engine)
             components = first + (lanes % knowledge.shape[core.LANES_PER_UNIT] & ~31)
-        at = np.broadcast_to(np.asarray(ticks, np.int64), lanes.shape)
+        at = np.broadcast_to(np.asarray(ticks, np.int64), lanes.shape) + (engine is Engine.BARRIER)
         self.checks.issue(step, pc, flags, lanes, space, backing, offsets, nbytes, components, np.ascontiguousarray(at))
 
     def learn(self, engine: Engine, lanes: Lanes, bounds: Lanes) -> None:
@@ -242,9 +242,9 @@ class Order:
             self.patterns.fence(lanes, acquire, release, scope, sc)
 
     def init_fence(self, lanes: Lanes) -> None:
-        """`fence.mbarrier_init`: the lanes' own accesses up to now are published by relaxed cluster arrivals too."""
+        """`fence.mbarrier_init`: the inits that the lanes made are published by relaxed cluster arrivals too."""
         if self.enabled:
-            self.patterns.keep_own(lanes)
+            self.objects.put_inits(lanes, self.patterns.kept(Scope.CLUSTER))
 
     def proxy_fence(self, lanes: Lanes, spaces: Collection[StateSpace]) -> None:
         """`fence.proxy.async`: what the lanes know, the async proxy may rely on, in GLOBAL, SHARED or both."""
@@ -335,7 +335,7 @@ class Order:
 
     def object_init(self, lane: int, barrier_key: int) -> int:
         """`mbarrier.init` at this byte of the wave's shared window: the component of the new object, phases from 0."""
-        return self.objects.init(barrier_key) if self.enabled else 0
+        return self.objects.init(lane, barrier_key) if self.enabled else 0
 
     def object_invalidate(self, lane: int, barrier_key: int) -> None:
         """`mbarrier.inval`."""

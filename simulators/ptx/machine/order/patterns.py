@@ -24,6 +24,7 @@ from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
 from tileproof.simulators.ptx.program import Scope
 
 # Distances of who published from who reads: in the block, in the cluster, on the GPU.
+_Reading = tuple[int, tuple[int, int], int, Scope, bool]  # lane, place, bytes, scope, whether it acquires
 _DISTANCES = 3
 
 
@@ -71,6 +72,7 @@ class Place:
         any_scope: a map of all heads, however the scopes were.
         sequential: of all writes of GPU scope, a map of what fence.sc stood before them (plane FENCED).
         own: for each lane of the launch its last release at this place.
+        version: grows with every change.
     """
 
     writer: Party | None = None
@@ -80,9 +82,11 @@ class Place:
     any_scope: int = 0
     sequential: int = 0
     own: dict[int, Head] = field(default_factory=dict)
+    version: int = 0
 
     def restart(self) -> None:
         """The sequence has ended."""
+        self.version += 1
         self.writer, self.near, self.units, self.any_scope, self.sequential = None, [], {}, 0, 0
         self.outside = np.zeros(len(Plane), np.int64)
 
@@ -138,6 +142,9 @@ class Patterns:
         self._awaited: list[Views] = []
         # What a lane's relaxed reads of a place and size saw, and how far away, for an acquire of it that follows.
         self._seen: dict[tuple[int, int, int, int], list[tuple[Scope, Snapshot]]] = {}
+        # What of a place a reading has taken already: its version, and how often what was seen had been used up.
+        self._taken: dict[_Reading, tuple[int, int]] = {}
+        self._used_up = 0
         self._wide = knowledge.number[Plane.ANY_SCOPE] or None
         self._exact = [plane for plane in range(len(knowledge.planes)) if plane != self._wide]
         self._sequential, self._seen_plane = knowledge.number[Plane.FENCED], knowledge.number[Plane.SEEN]
@@ -187,15 +194,10 @@ class Patterns:
         for which in np.unique(source[lanes, core.FOREIGN]):
             self._knowledge.learn_map(views, plane, lanes[source[lanes, core.FOREIGN] == which], int(which))
 
-    def keep_own(self, lanes: Lanes) -> None:
-        """`fence.mbarrier_init`: of what a lane knows, its own accesses, for relaxed arrivals of cluster scope.
-
-        Narrower by the letter: it publishes inits only.
-        """
+    def kept(self, scope: Scope) -> Views:
+        """What relaxed writes and arrivals of a scope publish."""
         self._make_room()
-        for plane in self._knowledge.own_planes:
-            self.fenced[Scope.CLUSTER][plane, lanes, core.TICK] = self._knowledge.ticks[lanes >> WARP_SHIFT] + 1
-        self._knowledge.tick(lanes)
+        return self.fenced[scope]
 
     def awaited(self) -> Views:
         """Where relaxed waits on barriers of the block keep what they saw for a fence."""
@@ -321,6 +323,7 @@ class Patterns:
         strong with the last one of the acquire pattern (PTX ISA, "Synchronizes").
         """
         place.writer = party
+        place.version += 1
         own = place.own.get(self._lane_number(lane))
         if own is not None and own.party.nbytes == party.nbytes:
             self._put(place, own.party, own.snapshot)
@@ -387,11 +390,14 @@ class Patterns:
     def _read(self, places: Places, where: tuple[int, int], lane: int, party: Party, acquire: bool) -> None:
         """What a strong read of a place learns, or keeps for a fence."""
         place = places.find(*where)
-        if place is not None:
+        reading = (lane, where, party.nbytes, party.scope, acquire)
+        if place is not None and self._taken.get(reading) != (place.version, self._used_up):
             self._make_room()
             self._take(place, where, lane, party, acquire)
-        if acquire:
+            self._taken[reading] = (place.version, self._used_up)
+        if acquire and self._seen:
             for distance, snapshot in self._seen.pop((lane, *where, party.nbytes), []):
+                self._used_up += 1
                 if distance <= party.scope:
                     self._knowledge.learn(self._knowledge.views, np.array([lane]), snapshot, self._exact)
 
