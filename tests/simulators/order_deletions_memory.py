@@ -82,7 +82,7 @@ DELETIONS: tuple[Deletion, ...] = (
         "if False:", "fenced, then a flag"),
     edge("strong load", "heads of other clusters", PATTERNS + "_learn_outside", "", "pass",
         "release and acquire between clusters"),
-    edge("strong load", "an acquire takes what a relaxed one saw there", PATTERNS + "_read", "if acquire:", "if False:",
+    edge("strong load", "an acquire takes what a relaxed one saw there", PATTERNS + "_read", "if acquire and self._seen:", "if False:",
         "an acquire behind a relaxed read of one place"),
     check("strong load", "there only", PATTERNS + "_read", "self._seen.pop((lane, *where, party.nbytes), [])",
         "[each for seen in self._seen.values() for each in seen]", "an acquire behind a relaxed read of one place"),
