@@ -109,7 +109,7 @@ def _made(stamp: int) -> Any:
             state,
             _words(m[_LAST], (m[_STEPS], m[_LAST_WARPS])),
             _longs(m[_PATTERNS], (m[_STEPS], compiled_warps.PATTERN)),
-            _longs(t[_KEPT], (2 * core.LONGEST_CHAIN, 3)),
+            _longs(t[_KEPT], (core.KEPT, 3)),
             _slots(shadow[_LINES], (shadow[_LINE_COUNT], 2)),
             _slots(m[_LEAVES], (m[_LEAF_COUNT], 1 << core.LINE_SHIFT)),
             shift,
@@ -145,7 +145,7 @@ class OrderGate:
         self._table = np.zeros(_TABLE, np.int64)
         self.table = self._table.ctypes.data
         self._shadows = np.zeros((0, _SHADOW_COLUMNS), np.int64)
-        self._kept = np.zeros((2 * core.LONGEST_CHAIN, 3), np.int64)
+        self._kept = np.zeros((core.KEPT, 3), np.int64)
         self._table[_KEPT] = self._kept.ctypes.data
         self._arrays: tuple[object, ...] = ()
         self._moves: tuple[object, ...] = ()

@@ -22,7 +22,6 @@ from tileproof.simulators.ptx.program import Program, Scope, StateSpace, Step
 
 _THREADS: Lanes = np.zeros(0, np.int64)
 _ALL_LANES = 0xFFFF_FFFF
-_NO_LIMIT = 1 << 40
 _FIRST_FOUND = 64
 #: Engines, as in the flags of a record, whose accesses are usually plain.
 _PLAIN_ENGINES = (Engine.CP_ASYNC + 1, Engine.WGMMA + 1, Engine.BARRIER + 1)
@@ -40,35 +39,47 @@ class Checks:
         reporter: where findings go.
         launch: what outlives the wave.
         knowledge: of the wave.
+        by_threads: only threads of one block each touch shared memory.
+        blocks_meet: a block may be ordered after another one.
     """
 
-    def __init__(self, program: Program, reporter: Reporter, launch: LaunchOrder, knowledge: Knowledge) -> None:
+    def __init__(
+        self,
+        program: Program,
+        reporter: Reporter,
+        launch: LaunchOrder,
+        knowledge: Knowledge,
+        *,
+        by_threads: bool,
+        blocks_meet: bool,
+    ) -> None:
         self._program = program
         self._reporter = reporter
         self._knowledge = knowledge
         self._explanation = Explanation(program, reporter, launch, knowledge)
         warps, steps = knowledge.ticks.size, len(program.steps)
+        longest = core.LONGEST_KNOWN_CHAIN if blocks_meet else core.LONGEST_CHAIN
         if launch.memories is None or launch.memories[0].last.shape[1] < warps:
             launch.memories = (
-                Memory(launch.global_memory, warps, steps, core.LONGEST_CHAIN, _planes(knowledge, Plane.ASYNC_GLOBAL)),
-                Memory(launch.shared_memory, warps, steps, _NO_LIMIT, _planes(knowledge, Plane.ASYNC_SHARED)),
+                Memory(launch.global_memory, warps, steps, longest, _planes(knowledge, Plane.ASYNC_GLOBAL)),
+                Memory(launch.shared_memory, warps, steps, core.NO_LIMIT, _planes(knowledge, Plane.ASYNC_SHARED)),
             )
         self.global_memory, self.shared = launch.memories
         self._found: Lanes = np.zeros((_FIRST_FOUND, 3), np.int64)
-        self._kept: Lanes = np.zeros((2 * core.LONGEST_CHAIN, 3), np.int64)
+        self._kept: Lanes = np.zeros((core.KEPT, 3), np.int64)
         self._flags: dict[AccessKind, int] = {}
-        geometry, shape = reporter.geometry, knowledge.shape
+        geometry = reporter.geometry
         self._window: Shadow | None = None
         self._units = geometry.clusters
-        self._by_threads = shape[core.LANES_PER_UNIT] == shape[core.LANES_PER_BLOCK]
+        self._by_threads = by_threads
         self._foldable = self._units > 1 and geometry.threads == geometry.lanes_per_block
 
     def forget_shared(self, window: Backing | None) -> bool:
         """All threads of all blocks meet: what they did in shared memory is before what follows, and is forgotten.
 
-        Not where anybody else touches it, an engine or a peer of the cluster.
+        Not where anybody else may touch it, an engine or a peer of the cluster.
         """
-        if not self._by_threads or self._knowledge.engines.max() >= 0 or window is None or window.shadow is None:
+        if not self._by_threads or window is None or window.shadow is None:
             return False
         self._window = shadow = window.shadow
         whole_lines = window.nbytes // self._units % (1 << (shadow.shift + core.LINE_SHIFT)) == 0
@@ -162,7 +173,6 @@ class Checks:
         at: Lanes,
     ) -> None:
         """See `Order.async_access`: `components` and ticks `at` say who performs each access."""
-        self._by_threads = False
         memory = self.memory(space)
         shadow = self.shadow(memory, backing, int(np.bitwise_or.reduce(offsets, initial=nbytes)))
         engine = (flags >> core.ENGINE_SHIFT) & core.ENGINE_MASK

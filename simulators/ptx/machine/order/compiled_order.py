@@ -79,8 +79,12 @@ _NUMBER = (1 << 26) - 1
 _LEAF_NUMBER = (1 << 30) - 1
 _ALL = 0xFFFF_FFFF
 _LANE = 31
-# Readers of one place that are kept at most: of global memory only, where all blocks of a launch may read it.
-LONGEST_CHAIN = 64
+# Readers of one place in global memory that are kept at most. Where blocks of a launch have no order at all, readers of
+# two units stand for all others: whoever writes there later races with one of the two. Where they may have some, the
+# last ones are kept; in shared memory all are.
+LONGEST_CHAIN, LONGEST_KNOWN_CHAIN, NO_LIMIT = 64, 1024, 1 << 40
+#: Rows of scratch for the accesses of a set.
+KEPT = 2048
 
 Array = Any
 integer = cast(Callable[[Any], int], np.int64)
@@ -481,9 +485,20 @@ def _repeats(records: Array, record: int, other_mask: int, base: int, number: in
 
 
 @borrowing_inlined
+def _keep_other_unit(records: Array, kept: Array, least: int, length: int, unit: int) -> None:
+    """See to it that the first accesses of a set are not all by one unit, if others are there."""
+    for index in range(length):
+        if records[kept[index, 0], UNIT] != unit:
+            if index >= least:
+                for column in range(3):
+                    kept[least - 1, column] = kept[index, column]
+            return
+
+
+@borrowing_inlined
 def _chained(
-    nodes: Array, state: Array, kept: Array, length: int, dropped: int, slot: int, fresh: int, number: int, mask: int,
-    base: int, room: int, longest: int,
+    records: Array, nodes: Array, state: Array, kept: Array, length: int, dropped: int, slot: int, fresh: int,
+    number: int, mask: int, base: int, room: int, longest: int,
 ) -> int:  # fmt: skip
     """The slot of a set: record `number` by the lanes `mask` relative to `base`, and what is kept of the set at `slot`.
 
@@ -492,7 +507,9 @@ def _chained(
     if length == 0:
         return fresh if mask == 1 else _node(nodes, state, number, mask, integer(0), base)
     if length > longest:
-        length, dropped = longest >> 1, 1
+        least = longest >> 1
+        _keep_other_unit(records, kept, least, min(length, kept.shape[0]), records[number, UNIT])
+        length, dropped = least, 1
     if dropped == 0 or length > kept.shape[0] or length >= room:
         return _node(nodes, state, number, mask, slot, base)
     rest = integer(0)
@@ -546,7 +563,7 @@ def _joined(
             length += 1
         else:
             length += 1
-    return _chained(nodes, state, kept, length, dropped, slot, fresh, number, mask, own, room, longest)
+    return _chained(records, nodes, state, kept, length, dropped, slot, fresh, number, mask, own, room, longest)
 
 
 @compiled
@@ -600,7 +617,7 @@ def record_accesses(
         size = integer(0)
         while 1 << size < nbytes:
             size += 1
-    kept = np.empty((2 * LONGEST_CHAIN, 3), np.int64)
+    kept = np.empty((KEPT, 3), np.int64)
     number, before = integer(-1), integer(-1)
     seen, turned, seen_result = integer(-1), integer(0), integer(0)
     unit, unit_begin, unit_end = integer(0), integer(0), integer(0)

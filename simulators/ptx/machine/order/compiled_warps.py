@@ -319,7 +319,7 @@ def _joined(
             if length < kept.shape[0]:
                 kept[length, 0], kept[length, 1], kept[length, 2] = record, other_mask, at
             length += 1
-    return _chained(nodes, state, kept, length, dropped, slot, fresh, number, mask, base, room, longest)
+    return _chained(records, nodes, state, kept, length, dropped, slot, fresh, number, mask, base, room, longest)
 
 
 @borrowing_inlined
@@ -396,7 +396,7 @@ def _made(stamp: int) -> Any:
         Args:
             minds: uint8 [warps], whether all lanes of a warp know the same.
             patterns: int64 [steps, 132], see above.
-            kept: int64 [128, 3], scratch.
+            kept: int64 [2048, 3], scratch.
             by_warp: each access is one of all lanes of the warp, and all must know; or it is of a single component.
         """
         if stamp == 0:

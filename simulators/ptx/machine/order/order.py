@@ -18,7 +18,7 @@ from tileproof.simulators.ptx.machine.order.objects import Objects
 from tileproof.simulators.ptx.machine.order.patterns import Patterns, Places
 from tileproof.simulators.ptx.machine.reporter import Reporter
 from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
-from tileproof.simulators.ptx.program import FenceKind, Program, Scope, StateSpace, Step
+from tileproof.simulators.ptx.program import ASYNCHRONOUS_KINDS, FenceKind, Kind, Program, Scope, StateSpace, Step
 
 
 class Order:
@@ -59,7 +59,9 @@ class Order:
         launch.views = self.knowledge.views
         self.patterns = Patterns(self.knowledge, first_unit, geometry.blocks_per_cluster)
         self.objects = Objects(self.knowledge, max(window_bytes, 1))
-        self.checks = Checks(program, reporter, launch, self.knowledge)
+        by_threads = not clustered and not proxies and not _has_engines(program)
+        blocks_meet = self.synchronises or not by_threads
+        self.checks = Checks(program, reporter, launch, self.knowledge, by_threads=by_threads, blocks_meet=blocks_meet)
         self.knowledge.before_change = self.checks.unfold
         self._places = {True: launch.places, False: Places()}
         clocks.holders.append(self._places[False].hold)
@@ -387,6 +389,11 @@ def _uses(program: Program) -> tuple[bool, bool, bool]:
     fences = [step.fence for step in program.steps if step.fence is not None]
     proxies = any(fence.kind is FenceKind.ASYNC_PROXY for fence in fences)
     return any(_orders_by_memory(step) for step in program.steps), proxies, any(fence.sequential for fence in fences)
+
+
+def _has_engines(program: Program) -> bool:
+    """Whether anybody else than threads accesses memory."""
+    return any(step.kind in ASYNCHRONOUS_KINDS or step.kind is Kind.WGMMA for step in program.steps)
 
 
 def _orders_by_memory(step: Step) -> bool:

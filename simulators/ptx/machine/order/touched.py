@@ -13,9 +13,9 @@ from tileproof.simulators.ptx.machine.order import compiled_order as core
 from tileproof.simulators.ptx.machine.order.shadow import Shadow
 
 _FIRST_ROOM, _FIRST_LEAVES = 1 << 14, 1 << 10
-# Tables smaller than the shadows that lead to them, or than the first of these, grow without asking what is still of
-# use; from the second size on they are always asked.
-_SMALL, _COLLECTED_FROM = 1 << 18, 1 << 20
+# Tables of fewer rows than this, or than a quarter of the lines that lead to them, grow without asking what is still of
+# use.
+_SMALL = 1 << 16
 # Numbers have 26 bits in a slot, and those of nodes 25.
 _MOST = 1 << 25
 
@@ -98,8 +98,8 @@ class Touched:
         Raises:
             NotModelled: more records than slots can name.
         """
-        granules = sum(shadow.lines.size << core.LINE_SHIFT >> 1 for shadow in self._shadows)
-        if max(len(self.records), len(self.nodes)) >= min(max(granules, _SMALL), _COLLECTED_FROM):
+        lines = sum(len(shadow.lines) for shadow in self._shadows)
+        if max(len(self.records), len(self.nodes)) >= max(_SMALL, lines // 4):
             self._collect()
         self.records = _grown(self.records, int(self.state[core.NEXT_RECORD]) + records)
         self.nodes = _grown(self.nodes, int(self.state[core.NEXT_NODE]) + nodes)
@@ -139,8 +139,8 @@ def _first_state() -> NDArray[np.int64]:
 
 
 def _grown(table: core.Array, least: int) -> core.Array:
-    """The table with more rows than are needed, by half where they are many, if it has less than half of that now."""
-    more = least // 2 if least > _SMALL else least
+    """The table with half as many rows again as are needed, if it has less than half of those now."""
+    more = least // 2
     if len(table) >= least + more // 2:
         return table
     if least >= _MOST:
