@@ -2,6 +2,8 @@
 //
 //     judge_product    out = bf16 of (sum * activation scale) * weight scale; with a residual, fused: x * w + residual
 //     judge_swiglu     out = any bf16 from low to high, where both are bf16 of silu * up, silu from a table by the gate
+//     judge_words      32-bit words = another buffer's, or one value
+//     put_words        no judgement: sets words
 //
 // The sums come from another kernel (e4m3_gemm), float32 [tokens, columns], or [tokens, 2 * columns] for SwiGLU: gates
 // first. Every rounding to bf16 is in integers here. The definitions are oracle/epilogues/epilogue_array.py and
@@ -86,5 +88,13 @@ extern "C" __global__ void judge_words(const unsigned* found, const unsigned* ri
     const Index step = static_cast<Index>(gridDim.x) * blockDim.x;
     for (Index i = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
         judge(verdict, found[i] == (right == nullptr ? fill : right[i]), i);
+    }
+}
+
+// Sets words to another buffer's, or to `fill` where there is none.
+extern "C" __global__ void put_words(unsigned* out, const unsigned* from, unsigned fill, Index count) {
+    const Index step = static_cast<Index>(gridDim.x) * blockDim.x;
+    for (Index i = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+        out[i] = from == nullptr ? fill : from[i];
     }
 }

@@ -4,13 +4,15 @@ At full size an oracle in numpy would take hours for the sums and minutes for th
 kernel judges every output; both are held to the oracle on sizes that it can do.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 
-from tileproof.kernels.device import Buffer, Device
+from tileproof.kernels.device import Argument, Buffer, Device
 from tileproof.kernels.fp8_a8_gemm import BF16, F32
 from tileproof.kernels.launcher import Dimension, Kernel, Layout, Role, TensorRule, check_tensors
 from tileproof.kernels.tensor import Tensor
@@ -28,6 +30,9 @@ _NOWHERE = np.iinfo(np.uint64).max
 _WORDS = np.dtype(np.uint32)
 _COUNT = Dimension("n", minimum=1)
 _TOKENS, _COLUMNS, _GATES = Dimension("T"), Dimension("columns", minimum=1), Dimension("gates", GATES, GATES)
+
+Rules: TypeAlias = Sequence[tuple[TensorRule, Tensor]]
+"""Tensors with what is asked of them."""
 
 
 @dataclass(frozen=True)
@@ -116,32 +121,47 @@ class Fp8A8Judge:
             Refusal: a tensor is not as described.
             DeviceError: the device failed.
         """
-        rules = [(TensorRule("found", (_WORDS,), (_COUNT,), Layout.CONTIGUOUS, Role.INPUT), found)]
-        fill, address = (0, right.address) if isinstance(right, Tensor) else (right, 0)
-        if isinstance(right, Tensor):
-            rules.append((TensorRule("right", (_WORDS,), (_COUNT,), Layout.CONTIGUOUS, Role.INPUT), right))
         count = found.shape[0]
-        args = (np.uint64(found.address), np.uint64(address), np.uint32(fill), np.int64(count))
-        return self._judge("judge_words", rules, args, (count, 1))
+        return self._judge("judge_words", *_words(found, right, Role.INPUT), (count, 1))
+
+    def put(self, out: Tensor, what: Tensor | int) -> None:
+        """Set 32-bit words [n] to those of another tensor, or to one value.
+
+        Raises:
+            Refusal: a tensor is not as described.
+            DeviceError: the device failed.
+        """
+        rules, args = _words(out, what, Role.OUTPUT)
+        self._launch("put_words", rules, args, out.shape[0])
 
     def _judge(
         self,
         entry: str,
-        rules: list[tuple[TensorRule, Tensor]],
-        args: tuple[np.generic, ...],
+        rules: Rules,
+        args: tuple[Argument, ...],
         shape: tuple[int, ...],
     ) -> Verdict:
-        check_tensors(self._device, [rule for rule, _ in rules], [tensor for _, tensor in rules])
         found: Buffer = self._device.upload(np.array([0, _NOWHERE], np.uint64))
-        blocks = min(-(-prod(shape) // THREADS), MOST_BLOCKS)
         try:
-            self._kernel.launch(
-                entry=entry, route=entry, grid=(blocks, 1, 1), block=(THREADS, 1, 1), args=(*args, found)
-            )
+            self._launch(entry, rules, (*args, found), prod(shape))
             different, first = (int(value) for value in found.download())
         finally:
             self._device.free(found)
         return Verdict(different, divmod(first, shape[1]) if different else None)
+
+    def _launch(self, entry: str, rules: Rules, args: tuple[Argument, ...], count: int) -> None:
+        check_tensors(self._device, [rule for rule, _ in rules], [tensor for _, tensor in rules])
+        blocks = min(-(-count // THREADS), MOST_BLOCKS)
+        self._kernel.launch(entry=entry, route=entry, grid=(blocks, 1, 1), block=(THREADS, 1, 1), args=args)
+
+
+def _words(words: Tensor, other: Tensor | int, role: Role) -> tuple[Rules, tuple[Argument, ...]]:
+    """What both kernels of words take."""
+    rules = [(TensorRule("words", (_WORDS,), (_COUNT,), Layout.CONTIGUOUS, role), words)]
+    fill, address = (0, other.address) if isinstance(other, Tensor) else (other, 0)
+    if isinstance(other, Tensor):
+        rules.append((TensorRule("others", (_WORDS,), (_COUNT,), Layout.CONTIGUOUS, Role.INPUT), other))
+    return rules, (np.uint64(words.address), np.uint64(address), np.uint32(fill), np.int64(words.shape[0]))
 
 
 def _outputs(out: Tensor) -> np.void:

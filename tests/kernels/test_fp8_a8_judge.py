@@ -87,3 +87,7 @@ def test_words_are_compared_with_a_value_or_with_another_buffer() -> None:
     assert judge.words(found, 0xFFFFFFFF) == Verdict(0, None)
     assert judge.words(found, found) == Verdict(0, None)
     assert judge.words(other, 0xFFFFFFFF) == judge.words(found, other) == Verdict(2, (700, 0))
+    judge.put(found, other)
+    assert judge.words(found, other) == Verdict(0, None)
+    judge.put(found, 3)
+    assert judge.words(found, 3) == Verdict(0, None)

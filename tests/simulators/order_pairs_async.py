@@ -228,4 +228,23 @@ PAIRS: dict[str, Pair] = {
         + BULK_OUT.replace("256", "16").replace("%d1", "%d2") + "cp.async.bulk.wait_group 0; ret;",
         "no proxy fence", FindingKind.RACE,
     ),
+    "the issuer's fence reaches through an mbarrier": Pair(
+        ONE + "@%p1 bra R; setp.eq.u32 %p2, %r0, 32; @!%p2 ret;" + WAIT
+        + BULK_OUT.replace("256", "16") + "cp.async.bulk.wait_group 0; ret;"
+        "R: @!%p0 ret; st.shared.v4.u32 [tile], {%r0, %r0, %r0, %r0}; |fence.proxy.async;||" + ARRIVE + "ret;",
+        "no proxy fence",
+    ),
+    "arrivals add up": Pair(
+        OBJECT.replace("COUNT", "2") + f"{THREAD_32} @%p2 bra S; @!%p0 bra W; |st.shared.u32 [tile], 1; {ARRIVE}|"
+        f"{ARRIVE} st.shared.u32 [tile], 1;| bra W; S: {ARRIVE}" + WAIT + "ld.shared.u32 %r9, [tile]; ret;",
+        "with no barrier between",
+    ),
+    "arrivals for copies add up": Pair(
+        OBJECT.replace("COUNT", "2") + f"{THREAD_32} @%p2 bra S; @!%p0 bra W;"
+        "cp.async.ca.shared.global [%r5], [%d3], 4;"
+        "|cp.async.mbarrier.arrive.noinc.shared::cta.b64|mbarrier.arrive.shared::cta.b64 _,| [bar]; bra W;"
+        "S: cp.async.mbarrier.arrive.noinc.shared::cta.b64 [bar];" + WAIT + "ld.shared.u32 %r9, [tile];"
+        "cp.async.wait_all; ret;",
+        "and no path leads here from the end of cp.async",
+    ),
 }  # fmt: skip

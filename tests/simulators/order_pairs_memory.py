@@ -280,4 +280,21 @@ PAIRS: dict[str, Pair] = {
     "a fence of block scope behind a flag of GPU scope": Pair(
         inside("fence.acq_rel.gpu;" + RELAXED, POLL + "|fence.acq_rel.cta;||"), "with no barrier between"
     ),
+    "acquired, then an mbarrier": Pair(
+        "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 0; @!%p2 bra B; @!%p0 ret; st.global.u32 [%d1], 1;"
+        "st.release.gpu.global.u32 [%d1+2048], 1; ret; B: @%p0 mbarrier.init.shared::cta.b64 [bar], 1; bar.sync 0;"
+        "@!%p0 bra J; W: ld.acquire.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p3, %r3, 0; @%p3 bra W;"
+        "|mbarrier.arrive.shared::cta.b64 _, [bar];|mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [bar];|"
+        "J: mbarrier.try_wait.parity.shared::cta.b64 %p5, [bar], 0; @!%p5 bra J; bar.warp.sync -1;"
+        "setp.eq.u32 %p4, %r0, 32; @%p4 ld.global.u32 %r4, [%d1]; ret;",
+        "orders the two", blocks=2,
+    ),
+    "acquired, then bar.arrive": Pair(
+        "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 0; @!%p2 bra B; @!%p0 ret; st.global.u32 [%d1], 1;"
+        "st.release.gpu.global.u32 [%d1+2048], 1; ret; B: @!%p1 bra R; @!%p0 bra J;"
+        "W: ld.|acquire|relaxed|.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p3, %r3, 0; @%p3 bra W;"
+        "J: bar.warp.sync -1; bar.arrive 1, 64; ret; R: bar.sync 1, 64; setp.eq.u32 %p4, %r0, 32;"
+        "@%p4 ld.global.u32 %r4, [%d1]; ret;",
+        "orders the two", blocks=2,
+    ),
 }  # fmt: skip
