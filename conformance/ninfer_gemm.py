@@ -33,6 +33,7 @@ from tileproof.conformance.gemm_families import BF16, FAMILIES, Extents
 from tileproof.conformance.layout import strides_of
 from tileproof.conformance.ninfer_gemm_cases import DIMENSIONS, KERNEL, PARTS, cases, contract_name, widths
 from tileproof.conformance.ninfer_gemm_rules import rules
+from tileproof.kernels.compile import architecture_number
 from tileproof.kernels.device import Device
 from tileproof.kernels.fp8_a8_call_site import CALL_SITES, CallSite
 from tileproof.kernels.fp8_a8_gemm import kernel_name
@@ -54,7 +55,9 @@ ASSEMBLER = "13.0"
 
 TILE_ROWS = 128
 TILE_TOKENS = 64
-CP_ASYNC_DEPTH = 128
+STAGE_DEPTHS = {Route.TMA: 64, Route.CP_ASYNC: 128}
+"""Codes of K that a stage holds; the fallback takes any number."""
+FIRST_WITH_TMA = 90
 VECTOR_BYTES = 16
 SCALE_PAIR_BYTES = 4
 
@@ -95,7 +98,7 @@ class Operator:
         )
 
     def expected_routes(self, shape: Shape) -> tuple[str, ...]:
-        """The fallback takes every shape; the cp.async route whole tiles of rows and of K at aligned addresses."""
+        """The fallback takes every shape; the tiled routes whole tiles of rows and of K at aligned addresses."""
         tokens, rows, depth = (shape.size(name) for name in DIMENSIONS)
         if rows == 0 or depth == 0 or rows % PARTS[self.site.name].total:
             return (REFUSED,)
@@ -106,8 +109,13 @@ class Operator:
         whole = not any(begin % TILE_ROWS for begin in (rows, *begins))
         aligned = all(_is_aligned(specs[name], VECTOR_BYTES) for name in ("codes", "weight", *self.site.outputs))
         paired = _is_aligned(specs["weight_scales"], SCALE_PAIR_BYTES)
-        tiled = whole and aligned and paired and depth % CP_ASYNC_DEPTH == 0
-        return (Route.CP_ASYNC, Route.FALLBACK) if tiled else (Route.FALLBACK,)
+        tiled = whole and aligned and paired
+        return (*(route for route, stage in STAGE_DEPTHS.items() if tiled and depth % stage == 0), Route.FALLBACK)
+
+    def obstacle(self, case: Case, arch: str) -> str | None:
+        """Tensor copies begin with sm_90."""
+        missing = case.route == Route.TMA and architecture_number(arch) < FIRST_WITH_TMA
+        return f"{arch} has no tensor copies" if missing else None
 
     def inputs(self, case: Case) -> Arrays:
         """The generated inputs of a case."""
@@ -197,6 +205,7 @@ class Operator:
             classes=self.classes,
             witnesses=self.witnesses,
             kernel=self.kernel,
+            obstacle=self.obstacle,
         )
 
 

@@ -1,10 +1,11 @@
 """Which cases ninfer's FP8 operators run: the edges of the tiles in T, N and K, on every route that can take them.
 
-Tiles are as shipped, 64 tokens x 128 weight rows x 128 codes of K in two stages; only N, K and T are small, so that one
-core's simulator ends in seconds. Smoke has each family, route and edge at least once; full takes the products.
+Tiles are as shipped, 64 tokens x 128 weight rows x 128 codes of K in two stages, or 256 x 128 x 64 in four; only N, K
+and T are small, so that one core's simulator ends in seconds. Smoke has each family, route and edge at least once; full
+takes the products.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import cycle, product
 from math import prod
@@ -18,8 +19,10 @@ KERNEL = "fp8_a8_gemm"
 DIMENSIONS = ("T", "N", "K")
 TILE_ROWS = 128
 
+TMA, FALLBACK = "tma", "fallback"
+
 SMALL = 3 * TILE_ROWS * TILE_ROWS
-"""Products up to which the fallback, which reads code by code, takes a shape that others take as well."""
+"""Products of a shape that the fallback takes beside the tiled routes."""
 
 Routes = Callable[[Shape], tuple[str, ...]]
 
@@ -62,41 +65,69 @@ def widths(site: CallSite, rows: int) -> tuple[int, ...]:
 
 def cases(site: CallSite, routes: Routes, tier: Tier) -> tuple[Case, ...]:
     """The cases of a tier, in a fixed order."""
-    shapes = list(_smoke(site) if tier is Tier.SMOKE else _full(site))
-    return tuple(dict.fromkeys(_cases(site, routes, shapes)))
+    smoke = [case for group in (_usual, _tma, _ragged, _odd) for case in group(site, routes)]
+    return tuple(dict.fromkeys(smoke if tier is Tier.SMOKE else (*smoke, *_full(site, routes))))
 
 
-def _cases(site: CallSite, routes: Routes, shapes: Iterable[tuple[Shape, str]]) -> Iterator[Case]:
-    """Each shape on every route that can take it; on the fallback beside others only if it is small."""
-    for shape, family in shapes:
-        known = routes(shape)
-        small = prod(shape.size(name) for name in DIMENSIONS) <= SMALL
-        for route in known:
-            if route != "fallback" or len(known) == 1 or small:
-                yield Case(contract_name(site), KERNEL, route, shape, family)
+def _case(site: CallSite, routes: Routes, shape: Shape, family: str, route: str | None = None) -> Case:
+    """A case on a route; on the first that is no tensor copy unless one is named."""
+    known = routes(shape)
+    chosen = route or next(one for one in known if one != TMA)
+    return Case(contract_name(site), KERNEL, chosen, shape, family)
 
 
-def _smoke(site: CallSite) -> Iterator[tuple[Shape, str]]:
+def _usual(site: CallSite, routes: Routes) -> Iterator[Case]:
+    """The cp.async route: every family that matters, edges of the token tile, K below, at and above the ring."""
     rows, total = PARTS[site.name].rows, PARTS[site.name].total
     first = site.name == "linear"
     families = cycle(FAMILIES)
-    for family in _home_families(site):
-        yield _shape(9, rows, 128), family
-        if first:
-            yield _shape(5, 9, 33), family
+    shapes = [(_shape(9, rows, 128), family) for family in _home_families(site)]
     for tokens in (1, 63, 64, 65, 129) if first else (65,) if total < 8 else ():
-        yield _shape(tokens, rows, 128), next(families)
+        shapes.append((_shape(tokens, rows, 128), next(families)))
     for depth in (256, 384, 640) if first else (384,) if total < 8 else (256,):
-        yield _shape(3, rows, depth), next(families)
+        shapes.append((_shape(3, rows, depth), next(families)))
     if first:
-        yield _shape(66, 2 * rows, 256), "one-hot"
-        yield from ((shape, next(families)) for shape in _views(rows))
-        yield _shape(0, rows, 128), "normal"
-        yield _shape(3, rows, 0), "normal"
-    yield _shape(17, 3 * total, 33), "normal"
-    yield _shape(1, total, 1), "on-grid"
+        shapes.append((_shape(66, 2 * rows, 256), "one-hot"))
+        shapes += [(shape, next(families)) for shape in _views(rows)]
+    return (_case(site, routes, shape, family) for shape, family in shapes)
+
+
+def _tma(site: CallSite, routes: Routes) -> Iterator[Case]:
+    """The TMA route: one stage of K, the ring's depth, one more; partial token tiles, and one token in the second."""
+    rows, total = PARTS[site.name].rows, PARTS[site.name].total
+    shapes = [(_shape(9, rows, 320), _home_families(site)[0])]
+    if total < 8:
+        shapes += [(_shape(257, rows, 64), "on-grid"), (_shape(3, rows, 256), "specials")]
+    if site.name == "linear":
+        shapes += [
+            (_shape(65, 2 * rows, 320), "one-hot"),
+            (_shape(255, rows, 128), "powers"),
+            (_shape(9, rows, 576), "cancellation"),
+            (_shape(3, rows, 128, View("w", pad=16), View("c", pad=32), View("o", pad=8)), "normal"),
+        ]
+    return (_case(site, routes, shape, family, TMA) for shape, family in shapes)
+
+
+def _ragged(site: CallSite, routes: Routes) -> Iterator[Case]:
+    """The fallback: ragged in every extent, and beside the tiled routes on a shape that they take."""
+    total = PARTS[site.name].total
+    families = _home_families(site) if site.name == "linear" else ("normal",)
+    for family in families:
+        yield _case(site, routes, _shape(5, 9 * total if total == 1 else total, 33), family)
+    yield _case(site, routes, _shape(17, 3 * total, 33), "normal")
+    yield _case(site, routes, _shape(1, total, 1), "on-grid")
+    if total == 1:
+        yield _case(site, routes, _shape(3, TILE_ROWS, 128), "cancellation", FALLBACK)
+
+
+def _odd(site: CallSite, routes: Routes) -> Iterator[Case]:
+    """No tokens, no K, and rows that no split deals out."""
+    rows, total = PARTS[site.name].rows, PARTS[site.name].total
+    if site.name == "linear":
+        yield _case(site, routes, _shape(0, rows, 128), "normal")
+        yield _case(site, routes, _shape(3, rows, 0), "normal")
     if total > 1:
-        yield _shape(2, total + 1, 32), "normal"
+        yield _case(site, routes, _shape(2, total + 1, 32), "normal")
 
 
 def _home_families(site: CallSite) -> tuple[str, ...]:
@@ -120,21 +151,30 @@ def _views(rows: int) -> Iterator[Shape]:
     yield _shape(2, rows, 128, View("o", pad=1))
 
 
-def _full(site: CallSite) -> Iterator[tuple[Shape, str]]:
-    yield from _smoke(site)
+def _full(site: CallSite, routes: Routes) -> Iterator[Case]:
     rows, total = PARTS[site.name].rows, PARTS[site.name].total
     families = cycle(FAMILIES)
     edges = (127, 128, 129, 191, 192, 193, 255, 256, 257)
-    for tokens in (*range(1, 66), *edges) if total < 8 else (1, 15, 16, 17, 63, 64, 65, 257):
-        yield _shape(tokens, rows, 128), next(families)
-    for tokens, depth in product((1, 64, 65), (128, 256, 384, 512, 640, 1152)):
-        yield _shape(tokens, 2 * rows, depth), next(families)
-    for family, tokens in product(FAMILIES, (33, 65)):
-        yield _shape(tokens, rows, 256), family
+    shapes = [
+        (_shape(tokens, rows, 128), next(families))
+        for tokens in ((*range(1, 66), *edges) if total < 8 else (1, 15, 16, 17, 63, 64, 65, 257))
+    ]
+    for tokens, depth in product((1, 64, 65), (64, 128, 192, 256, 320, 384, 512, 576, 640, 1152)):
+        shapes.append((_shape(tokens, rows * (2 if total < 8 else 1), depth), next(families)))
+    shapes += [(_shape(tokens, rows, 256), family) for family, tokens in product(FAMILIES, (33, 65))]
     for tokens, columns, depth in product((1, 16, 17, 65), (1, 8, 9), (1, 31, 32, 33)):
-        yield _shape(tokens, columns * total, depth), next(families)
+        shapes.append((_shape(tokens, columns * total, depth), next(families)))
     if site.name == "linear":
-        yield from ((shape, family) for shape in _views(rows) for family in ("normal", "one-hot"))
+        shapes += [(shape, family) for shape in _views(rows) for family in ("normal", "one-hot")]
+    for shape, family in shapes:
+        for route in _worth(shape, routes(shape)):
+            yield _case(site, routes, shape, family, route)
+
+
+def _worth(shape: Shape, known: tuple[str, ...]) -> Iterator[str]:
+    """The routes of a shape; beside others the fallback, which reads code by code, only if the shape is small."""
+    small = prod(shape.size(name) for name in DIMENSIONS) <= SMALL
+    return (route for route in known if route != FALLBACK or small or len(known) == 1)
 
 
 def _shape(tokens: int, rows: int, depth: int, *views: View) -> Shape:

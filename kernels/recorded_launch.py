@@ -2,12 +2,13 @@
 
 device = RecordingDevice()
 gemm = Fp8A8Gemm(device, LINEAR)
-gemm(operands, outputs)                   # nothing runs
-(launch,) = device.take()
-launch.run()                              # on CuPy's current stream, not waited for
+with device.recorded() as launches:
+    gemm(operands, outputs)               # nothing runs
+launches[0].run()                         # on CuPy's current stream, not waited for
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +34,7 @@ class RecordedLaunch:
 
 
 class RecordedFunction(CupyFunction):
-    """A kernel whose launches its device keeps."""
+    """A kernel whose launches its device keeps while it records."""
 
     def launch(
         self,
@@ -44,31 +45,34 @@ class RecordedFunction(CupyFunction):
         shared_bytes: int = 0,
         cluster: Extent3 = (1, 1, 1),
     ) -> GpuReport:
-        """Keep the launch; see `CupyFunction.launch` for what is refused."""
-        values = self.prepared(args, shared_bytes, cluster)
+        """Keep the launch, or run it; see `CupyFunction.launch` for what is refused."""
         device = self.device
-        assert isinstance(device, RecordingDevice)
-        device.launches.append(RecordedLaunch(self, grid, block, values, shared_bytes))
+        kept = device.kept if isinstance(device, RecordingDevice) else None
+        if kept is None:
+            return super().launch(grid=grid, block=block, args=args, shared_bytes=shared_bytes, cluster=cluster)
+        kept.append(RecordedLaunch(self, grid, block, self.prepared(args, shared_bytes, cluster), shared_bytes))
         return GpuReport()
 
 
 class RecordingDevice(CupyDevice):
-    """A GPU that keeps launches.
+    """A GPU that can keep launches.
 
     Args:
         index: CUDA's number of the GPU.
     """
 
-    def __init__(self, index: int = 0) -> None:
-        super().__init__(index)
-        self.launches: list[RecordedLaunch] = []
+    kept: list[RecordedLaunch] | None = None
 
     def load(self, module: CompiledModule) -> Mapping[str, CupyFunction]:
         """See `CupyDevice.load`."""
         loaded = super().load(module)
         return {name: RecordedFunction(name, found.function, self) for name, found in loaded.items()}
 
-    def take(self) -> tuple[RecordedLaunch, ...]:
-        """The launches since the last call, which are then forgotten."""
-        taken, self.launches = tuple(self.launches), []
-        return taken
+    @contextmanager
+    def recorded(self) -> Iterator[list[RecordedLaunch]]:
+        """Keep all launches meanwhile, in their order."""
+        self.kept = []
+        try:
+            yield self.kept
+        finally:
+            self.kept = None

@@ -1,5 +1,6 @@
 """The contracts of ninfer's FP8 operators: what they ask of a case, and that kernels keep it."""
 
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -9,12 +10,18 @@ import pytest
 from tileproof.conformance.allowed import contains, settle
 from tileproof.conformance.case import Case, parse_case
 from tileproof.conformance.contract import Allowed, Comparison, Tier
+from tileproof.conformance.crash import CrashFolder
+from tileproof.conformance.events import CaseFinished, CaseNotRun
 from tileproof.conformance.finding import FindingKind
 from tileproof.conformance.gemm_families import FAMILIES, Extents, generate
 from tileproof.conformance.ninfer_gemm import ASSEMBLER, CONTRACTS, OPERATORS, TILE_TOKENS
 from tileproof.conformance.registry import contract_of, contracts, find_case
 from tileproof.conformance.run_case import case_inputs, run_case
+from tileproof.conformance.session import Plan, Session
+from tileproof.conformance.target import Coordinates, Target
+from tileproof.conformance.worker import InProcess
 from tileproof.kernels.compile import compile_source
+from tileproof.kernels.fp8_a8_gemm import Fp8A8Gemm
 from tileproof.kernels.fp8_a8_selector import CP_ASYNC
 from tileproof.oracle.formats import E4M3FN
 from tileproof.oracle.quantize import quantize_rows
@@ -67,6 +74,29 @@ def test_the_right_bits_are_those_of_the_architecture(arch: str) -> None:
     assert np.mean(here != there) > 0.5, "the family tells the units apart"
 
 
+def test_a_case_that_an_architecture_has_no_route_for_is_not_run_and_says_why(tmp_path: Path) -> None:
+    case = find_case("ninfer_linear/fp8_a8_gemm/tma/T9.N128.K320/cancellation/0")
+    for arch, passes in (("sm_90a", True), ("sm_89", False)):
+        plan = Plan((case,), (Coordinates(Target.SIM, arch),))
+        session = Session(plan, CrashFolder(tmp_path), {Target.SIM: InProcess()})
+        last = [event for event in session.events() if isinstance(event, (CaseFinished, CaseNotRun))][-1]
+        assert isinstance(last, CaseFinished) == passes
+        if isinstance(last, CaseNotRun):
+            assert last.reason == "sm_89 has no tensor copies"
+
+
+def test_a_launcher_that_takes_another_route_than_it_was_told_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that is never launched proves nothing, however right the results are."""
+    choose = Fp8A8Gemm.choose
+    monkeypatch.setattr(
+        Fp8A8Gemm, "choose", lambda self, operands, outputs, route: choose(self, operands, outputs, None)
+    )
+    case = find_case("ninfer_linear/fp8_a8_gemm/tma/T9.N128.K320/cancellation/0")
+    found = run_case(case, Device()).findings
+    assert [finding.kind for finding in found] == [FindingKind.ROUTE]
+    assert "took route fallback; the contract's rule gives tma" in found[0].message
+
+
 def test_a_case_id_of_a_product_names_no_element_type() -> None:
     text = "ninfer_linear/fp8_a8_gemm/cp-async/T1345.N14336.K5120/ties/0"
     assert str(find_case(text)) == text
@@ -74,7 +104,7 @@ def test_a_case_id_of_a_product_names_no_element_type() -> None:
         find_case(text.replace("K5120", "K5120.bf16"))
     with pytest.raises(Refusal, match="its shape takes fallback"):
         find_case(text.replace("K5120", "K5121"))
-    with pytest.raises(Refusal, match="its shape takes cp-async or fallback"):
+    with pytest.raises(Refusal, match="its shape takes tma or cp-async or fallback"):
         find_case(text.replace("cp-async", "empty"))
 
 

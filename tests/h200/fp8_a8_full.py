@@ -16,7 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +69,8 @@ class Result:
     depth: int
     family: str
     widths: list[int]
-    launches: Counter[str] = field(default_factory=Counter)
-    selected: Counter[str] = field(default_factory=Counter)
+    launches: dict[str, int] = field(default_factory=Counter)
+    selected: dict[str, int] = field(default_factory=Counter)
     outputs_judged: int = 0
     different: int = 0
     first_different: list[str] = field(default_factory=list)
@@ -87,6 +87,11 @@ class Result:
         """Whether nothing is wrong."""
         counts = (self.different, self.words_that_differ_between_routes, self.words_written_past_the_end)
         return not any((*counts, self.inputs_changed, self.sampled_different, self.findings))
+
+    def row(self) -> dict[str, Any]:
+        """For the evidence file."""
+        # NOTE: asdict makes of a Counter one that counts its pairs.
+        return asdict(replace(self, launches=dict(self.launches), selected=dict(self.selected)))
 
 
 class Operator:
@@ -326,7 +331,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
             operator = Operator(device, site, rows, depth, max(widths), family)
             results.append(run(operator, judge, twin, sorted(widths), family))
             operator.free()
-            sys.stdout.write(json.dumps(asdict(results[-1])) + "\n")
+            sys.stdout.write(json.dumps(results[-1].row()) + "\n")
             sys.stdout.flush()
     texts = {route: expanded(kernel_name(route)) for route in FORCED}
     modules = {route: compile_source(text, name=f"{kernel_name(route)}.cu") for route, text in texts.items()}
@@ -335,7 +340,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
         "kernels_sha256": {route: hashlib.sha256(text.encode()).hexdigest() for route, text in texts.items()},
         "compiler": modules[Route.TMA].compiler,
         "environment": asdict(capture()),
-        "results": [asdict(result) for result in results],
+        "results": [result.row() for result in results],
     }
     options.evidence.write_text(json.dumps(evidence, indent=1, default=str) + "\n")
     wrong = [result for result in results if not result.right]

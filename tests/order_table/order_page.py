@@ -73,13 +73,14 @@ def line(pair: Pair, ours: Rows, gpu: Rows, sentryward: Rows) -> str:
     own, on_gpu, said = (rows.get(pair.name, {}) for rows in (ours, gpu, sentryward))
     kinds = ", ".join(own["wrong"]["kinds"]) if own else NOT_RUN
     tools = [both(*(short(on_gpu.get(side, {}).get(tool)) for side in ("wrong", "right"))) for tool in TOOLS]
+    shown = values(on_gpu) if pair.visible else "none can be"
     cells = (
         pair.name,
         pair.edge,
         kinds,
         *tools,
         both(ward(said.get("wrong")), ward(said.get("right"))),
-        values(on_gpu),
+        shown,
     )
     return f"| {' | '.join(cells)} |"
 
@@ -137,7 +138,8 @@ the happens-before order with two micro-kernels: the right one, and the same one
   a sample of the seeds in the gate and all of them in the slow lane).
 * **memcheck, racecheck, initcheck, synccheck**: compute-sanitizer {_version(facts)} on an H200, one launch of each
   kernel (`tests/h200/order_table.py`). A cell has the word for the wrong kernel, then for the right one; one word
-  stands for both. "{SILENT}" is silence, "{NOT_RUN}" that the kernel was not launched under that tool.
+  stands for both. "{SILENT}" is silence, "{NOT_RUN}" that the kernel was not launched under that tool. By its manual
+  racecheck looks at shared memory only.
 * **SentryWard** 0.1.1, a static verifier of PTX made for sm_100 (`tests/order_table/record_sentryward.py`);
   "{SILENT}" is its `race_free`.
 * **wrong values**: of {facts["launches"]:,} launches of the wrong kernel on the H200 those that left a wrong word. A

@@ -78,6 +78,15 @@ def test_a_row_without_evidence_says_so_in_every_cell() -> None:
     assert cells == [PAIR.name, PAIR.edge, *["not run"] * 7]
 
 
+def test_where_no_value_can_be_wrong_none_was() -> None:
+    gpu = rows_of(EVIDENCE / "h200-2026-11-30" / "order_table.json", PAIRS)
+    invisible = [pair for pair in PAIRS if not pair.visible]
+    assert invisible
+    for pair in invisible:
+        assert line(pair, {}, gpu, {}).endswith("| none can be |")
+        assert gpu[pair.name]["wrong_values"] in (0, None)
+
+
 def test_the_counts_leave_out_what_was_not_run() -> None:
     said = {"memcheck": "", "racecheck": "Error: Race reported", "initcheck": None, "synccheck": ""}
     gpu = {"a": {"wrong": said, "right": said, "wrong_values": 5, "right_values": 0}}
