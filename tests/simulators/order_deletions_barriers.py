@@ -1,6 +1,6 @@
 """Deletions: clocks, barriers of a block, and the async proxy."""
 
-from order_deletion import CORE, KNOWLEDGE, OBJECTS, ORDER, PATTERNS, Deletion, check, edge
+from order_deletion import CHECKS, CORE, KNOWLEDGE, OBJECTS, ORDER, PATTERNS, Deletion, check, edge
 
 DELETIONS: tuple[Deletion, ...] = (
     check("clocks", "a barrier is a release point", CORE + "meet", "ticks[warp] += 1", "pass", "after a barrier"),
@@ -34,6 +34,14 @@ DELETIONS: tuple[Deletion, ...] = (
         "global memory needs barriers too"),
     edge("bar.sync, bar.red", "they move knowledge in every plane", CORE + "meet", "range(views.shape[0])", "[0]",
         "generic write, then a bulk store"),
+    check("bar.sync, bar.red", "what was done before is forgotten only if all threads come", ORDER + "block_barrier",
+        "lanes.size < self._threads or ", "", "a barrier of two warps of three"),
+    check("bar.sync, bar.red", "and if no engine looks", CHECKS + "forget_shared", "not self._by_threads or ", "",
+        "operands of wgmma are fenced"),
+    check("bar.sync, bar.red", "which the program says", "order.order:_has_engines", "", "return False",
+        "operands of wgmma are fenced"),
+    edge("bar.sync, bar.red", "and what is known of other units joins", KNOWLEDGE + "meet", "if self.clocks.has_maps:",
+        "if False:", "acquired, then a barrier"),
     edge("bar.arrive", "publishes", ORDER + "block_arrive", "", "pass", "bar.arrive publishes"),
     edge("bar.arrive", "who waits learns it", OBJECTS + "block_complete", "", "pass", "bar.arrive publishes"),
     check("bar.arrive", "learns nothing", "block_barrier:_complete", "wave.order.block_barrier(waiting, keys)",
