@@ -74,11 +74,11 @@ class Knowledge:
         planes: ALL and others, ascending.
         shape: of the wave.
         lanes: of the wave; all start with row 0.
-        room: views of a wave that has ended, to be used again.
+        last: of a wave of the launch that has ended, whose views are used again.
     """
 
     def __init__(
-        self, clocks: Clocks, planes: Iterable[Plane], shape: Lanes, lanes: int, room: Views | None = None
+        self, clocks: Clocks, planes: Iterable[Plane], shape: Lanes, lanes: int, last: "Knowledge | None" = None
     ) -> None:
         self.clocks = clocks
         self.planes = tuple(planes)
@@ -86,16 +86,24 @@ class Knowledge:
         self.number |= {plane: index for index, plane in enumerate(self.planes)}
         self.shape = shape
         size = len(self.planes), lanes, core.VIEW_COLUMNS
-        self.views: Views = np.empty(size, np.int32) if room is None or room.shape != size else room
-        self.views.fill(0)
-        for plane in self.own_planes:
-            self.views[plane, :, core.TICK] = core.EVER
+        again = last is not None and last.views.shape == size
+        self.views: Views = last.views if last is not None and again else np.empty(size, np.int32)
+        self._changed = False
+        if last is None or not again or last.has_changed:
+            self.views.fill(0)
+            for plane in self.own_planes:
+                self.views[plane, :, core.TICK] = core.EVER
         self.ticks = np.ones(lanes >> WARP_SHIFT, np.int32)
         self.minds = np.full(lanes >> WARP_SHIFT, core.UNKNOWN, np.uint8)
         self.engines = clocks.engines
         self._nothing: Views | None = None
         self.before_change: Callable[[], None] = _nobody_asks
         clocks.holders.append(self._hold)
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether lanes may know other than they started with."""
+        return self._changed or bool(self.engines.max() >= 0)
 
     @property
     def own_planes(self) -> list[int]:
@@ -184,6 +192,7 @@ class Knowledge:
 
     def meet(self, lanes: Lanes, per: int) -> None:
         """The ascending lanes of each group of `per` neighbours, which lies in one block, publish and learn."""
+        self._changed = True
         groups, planes = core.count_groups(lanes, per), len(self.planes)
         fresh = self.clocks.take_rows(groups * planes).reshape(planes, groups)
         core.meet(
@@ -204,6 +213,7 @@ class Knowledge:
     def forget_minds(self) -> None:
         """Rows or maps of views change: nobody knows any more whose are the same."""
         self.before_change()
+        self._changed = True
         self.minds[:] = core.UNKNOWN
 
     def _join_maps(self, plane: int, lanes: Lanes, groups: Lanes) -> None:

@@ -10,7 +10,7 @@ from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import GlobalMemory, Lanes
 from tileproof.simulators.ptx.machine.order import compiled_order as core
 from tileproof.simulators.ptx.machine.order.clocks import Clocks
-from tileproof.simulators.ptx.machine.order.knowledge import Views
+from tileproof.simulators.ptx.machine.order.knowledge import Knowledge
 from tileproof.simulators.ptx.machine.order.patterns import Places
 from tileproof.simulators.ptx.machine.order.remembered import Memory
 from tileproof.simulators.ptx.machine.order.touched import Touched
@@ -25,7 +25,7 @@ class LaunchOrder:
         units: that have started.
         blocks: linear indices of the blocks that have started, in the order of the units.
         enabled: accesses are checked.
-        views: of the last wave, which the next one may use.
+        knowledge: of the last wave, whose room the next one may use.
         memories: how waves use global and shared memory, once there was one.
 
     Args:
@@ -42,7 +42,7 @@ class LaunchOrder:
         self.units = 0
         self.blocks: Lanes = np.zeros(0, np.int64)
         self._clocks: Clocks | None = None
-        self.views: Views | None = None
+        self.knowledge: Knowledge | None = None
         self.memories: tuple[Memory, Memory] | None = None
 
     def begin_wave(self, geometry: Geometry) -> Clocks:

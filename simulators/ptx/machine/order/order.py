@@ -55,8 +55,7 @@ class Order:
         planes += [Plane.ANY_SCOPE] if clustered or self.synchronises else []
         planes += [Plane.ASYNC_SHARED, Plane.ASYNC_GLOBAL] if proxies else []
         planes += [Plane.FENCED, Plane.SEEN] if sequential else []
-        self.knowledge = Knowledge(clocks, planes, shape, geometry.lanes, launch.views)
-        launch.views = self.knowledge.views
+        self.knowledge = launch.knowledge = Knowledge(clocks, planes, shape, geometry.lanes, launch.knowledge)
         self.patterns = Patterns(self.knowledge, first_unit, geometry.blocks_per_cluster)
         self.objects = Objects(self.knowledge, max(window_bytes, 1))
         by_threads = not clustered and not proxies and not _has_engines(program)
@@ -391,6 +390,7 @@ def _uses(program: Program) -> tuple[bool, bool, bool]:
     return any(_orders_by_memory(step) for step in program.steps), proxies, any(fence.sequential for fence in fences)
 
 
+@lru_cache(maxsize=64)
 def _has_engines(program: Program) -> bool:
     """Whether anybody else than threads accesses memory."""
     return any(step.kind in ASYNCHRONOUS_KINDS or step.kind is Kind.WGMMA for step in program.steps)
