@@ -150,6 +150,7 @@ class Contract:
             elements are ties, ... Where a set is right, one of its values is given.
         witnesses: an output's name and an index in it, to the values that explain that element: (tensor name, index).
         kernel: device, kernel name and an edited source (None: all as shipped) to a function that launches on tensors.
+        obstacle: why a case cannot run on an architecture, in words; None where it can.
     """
 
     name: str
@@ -170,6 +171,7 @@ class Contract:
     classes: Callable[[Arrays, Arrays], Mapping[str, Mapping[str, Mask]]]
     witnesses: Callable[[str, tuple[int, ...]], tuple[tuple[str, tuple[int, ...]], ...]]
     kernel: Callable[[Device, str, EditedSource | None], Run]
+    obstacle: Callable[[Case, str], str | None] = lambda case, arch: None
 
     def check(self, case: Case) -> None:
         """Refuse a case whose parts this contract does not know, with near matches.

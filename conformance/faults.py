@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from functools import cache
 
 from tileproof.conformance.fault import Fault
+from tileproof.conformance.fp8_a8_tma_faults import FAULTS as TMA
+from tileproof.conformance.ninfer_gemm_faults import FAULTS as GEMM
 from tileproof.conformance.ninfer_quantize_faults import FAULTS as QUANTIZE
 from tileproof.oracle.refusal import Refusal
 
@@ -22,4 +24,4 @@ def fault(name: str) -> Fault:
 @cache
 def faults() -> Mapping[str, Fault]:
     """All faults by name."""
-    return {one.name: one for one in QUANTIZE}
+    return {one.name: one for one in (*QUANTIZE, *GEMM, *TMA)}

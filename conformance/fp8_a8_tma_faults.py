@@ -66,6 +66,7 @@ _BARRIERS = (
         "tilelang 2379",
         DEADLOCK,
         Edit("full[turn.slot]), turn.parity);", "full[turn.slot]), turn.parity ^ 1);"),
+        possible=LEFT_BEHIND | {FindingKind.BARRIER},
     ),
     _fault(
         "tma-empty-parity",

@@ -6,6 +6,7 @@ from functools import cache
 
 from tileproof.conformance.case import Case, parse_case
 from tileproof.conformance.contract import Contract
+from tileproof.conformance.ninfer_gemm import CONTRACTS as NINFER_GEMM
 from tileproof.conformance.ninfer_quantize import NINFER_QUANTIZE
 from tileproof.oracle.refusal import Refusal
 
@@ -13,7 +14,7 @@ from tileproof.oracle.refusal import Refusal
 @cache
 def contracts() -> Mapping[str, Contract]:
     """All contracts by name, in the order in which they run."""
-    return {contract.name: contract for contract in (NINFER_QUANTIZE,)}
+    return {contract.name: contract for contract in (NINFER_QUANTIZE, *NINFER_GEMM)}
 
 
 def contract_of(case: Case) -> Contract:

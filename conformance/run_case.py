@@ -1,6 +1,7 @@
 """Run one case on one device and say what is wrong.
 
-The case runs twice with other poison in the outputs and other values in the inputs' padding. A finding is: an output
+The case runs twice with other poison in the outputs and other values in the inputs' padding, and on the CPU device with
+shared memory at another place. A finding is: an output
 that differs from the contract's, an output byte that neither run wrote, a byte outside the outputs that changed, an
 input that changed, another route than the case's, a launcher that refuses or accepts wrongly, and whatever the device
 itself reports. Everything that is known about a case goes into its findings; nothing is printed here.
@@ -9,7 +10,8 @@ itself reports. Everything that is known about a case goes into its findings; no
 import functools
 import hashlib
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -45,6 +47,17 @@ class HasBrackets(Protocol):
 
     def bracket(self, dtype: DTypeLike | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
         """The smallest and the largest value that each element may have."""
+
+
+@runtime_checkable
+class PlacesShared(Protocol):
+    """A device that begins a block's shared memory where it is told to: the CPU device."""
+
+    shared_base: int
+
+
+OTHER_BASES = (0x480, 0x400)
+"""The first is aligned to 128 bytes and no more, as behind 128 bytes of the compiler's; the second is the usual one."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +114,9 @@ def run_case(
     layouts = tuple(lay_out(spec, exact_bounds=exact) for spec in contract.tensors(case.shape))
     launch = functools.partial(run, case.route)
     open_ends = contract.comparison is Comparison.SET
-    seen = (
-        _observe(layouts, values, device, launch, 0, open_ends),
-        _observe(layouts, values, device, launch, 1, open_ends),
-    )
+    first = _observe(layouts, values, device, launch, 0, open_ends)
+    with _elsewhere_in_shared_memory(device):
+        seen = (first, _observe(layouts, values, device, launch, 1, open_ends))
     reports = [one.launch.report for one in seen if one.launch is not None and one.launch.report is not None]
     evidence = Evidence(contract, case, values, device.arch, expected or contract.expected, layouts, seen)
     outputs = _outputs(layouts, seen[0])
@@ -146,6 +158,20 @@ def _fitting(contract: Contract, case: Case, inputs: Arrays) -> Arrays:
                 f"{spec.dtype.name} {spec.shape}"
             )
     return inputs
+
+
+@contextmanager
+def _elsewhere_in_shared_memory(device: Device) -> Iterator[None]:
+    """Let blocks find their shared memory at another address, on a device that lets one choose: the CPU device."""
+    if not isinstance(device, PlacesShared):
+        yield
+        return
+    usual = device.shared_base
+    device.shared_base = next(base for base in OTHER_BASES if base != usual)
+    try:
+        yield
+    finally:
+        device.shared_base = usual
 
 
 def _observe(

@@ -163,6 +163,9 @@ class Session:
         if target in self._unavailable:
             yield self._ends(case, target, CaseNotRun(str(case), target, self._unavailable[target]))
             return
+        if (obstacle := contract_of(case).obstacle(case, place.arch)) is not None:
+            yield self._ends(case, target, CaseNotRun(str(case), target, obstacle))
+            return
         record = attempt.record(place)
         keep = attempt.inputs if case.family == FILE_FAMILY else None
         yield from self._keep(record, keep)

@@ -100,18 +100,30 @@ class CupyFunction:
             Refusal: an argument of unknown width, or a cluster size that is not compiled in.
             DeviceError: the launch or the kernel failed. The CUDA context is lost if the kernel did.
         """
+        values = self.prepared(args, shared_bytes, cluster)
+        with self.device.current(f"launch of {self.name}"):
+            self.function(grid, block, values, shared_mem=shared_bytes)
+            self.device.synchronize()
+        return GpuReport()
+
+    def prepared(self, args: Sequence[Argument], shared_bytes: int, cluster: Extent3) -> tuple[np.generic, ...]:
+        """The arguments as CuPy takes them, after all that comes before a launch.
+
+        Raises:
+            Refusal: as `launch`.
+            DeviceError: there is not so much shared memory.
+        """
         values = tuple(_value(self.name, position, argument) for position, argument in enumerate(args))
         if cluster != (1, 1, 1):
             raise Refusal(
                 f"{self.name}: CuPy launches no clusters, and {cluster} is asked for",
                 hint="compile the cluster size in with __cluster_dims__",
             )
-        with self.device.current(f"launch of {self.name}"):
-            if shared_bytes > SHARED_BYTES_WITHOUT_OPT_IN:
+        # NOTE: before each launch, since the limit belongs to one function on one device.
+        if shared_bytes > SHARED_BYTES_WITHOUT_OPT_IN:
+            with self.device.current(f"launch of {self.name}"):
                 self.device.allow_shared_bytes(self.function, shared_bytes)
-            self.function(grid, block, values, shared_mem=shared_bytes)
-            self.device.synchronize()
-        return GpuReport()
+        return values
 
 
 class CupyDevice:
@@ -132,6 +144,7 @@ class CupyDevice:
         self._device = self._cupy.cuda.Device(index)
         capability = str(self._device.compute_capability)
         self.arch = f"sm_{capability}" + ("a" if int(capability) >= FIRST_ARCHITECTURE_SPECIFIC else "")
+        self.sm_count = int(self._device.attributes["MultiProcessorCount"])
 
     def upload(self, array: Array) -> CupyBuffer:
         """A new buffer that holds a copy of `array`, in row-major order.

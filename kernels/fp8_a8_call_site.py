@@ -56,3 +56,14 @@ ATTN_INPUT_PROJ = CallSite(name="attn_input_proj", policy="Split", outputs=("que
 GDN_INPUT_PROJ = CallSite(name="gdn_input_proj", policy="Split", outputs=("qkv", "z"))
 
 CALL_SITES = (LINEAR, LINEAR_ADD, LINEAR_SWIGLU, ATTN_INPUT_PROJ, GDN_INPUT_PROJ)
+
+NINFER_SHAPES = (
+    (LINEAR_ADD, 5120, 17408),
+    (LINEAR_ADD, 5120, 6144),
+    (LINEAR, 5120, 17408),
+    (LINEAR, 5120, 6144),
+    (ATTN_INPUT_PROJ, 14336, 5120),
+    (GDN_INPUT_PROJ, 16384, 5120),
+    (LINEAR_SWIGLU, 34816, 5120),
+)
+"""Where ninfer's model calls the product: call site, N and K of the weight."""

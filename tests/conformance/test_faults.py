@@ -1,11 +1,15 @@
 """A fault fits the kernel as it is today, compiles, and is found for its own reason."""
 
+from importlib import resources
+
 import pytest
 
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.fault import Edit, Fault
 from tileproof.conformance.faults import fault, faults
 from tileproof.conformance.finding import FindingKind
+from tileproof.conformance.fp8_a8_tma_faults import FAULTS as TMA
+from tileproof.conformance.ninfer_quantize_faults import FAULTS as QUANTIZE
 from tileproof.conformance.registry import contracts, find_case
 from tileproof.conformance.run_case import run_case
 from tileproof.kernels.compile import compile_source
@@ -14,7 +18,7 @@ from tileproof.kernels.source import expanded
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.device import Device
 
-KERNEL_FAULTS = [one for one in faults().values() if one.edits]
+KERNEL_FAULTS = [one for one in QUANTIZE if one.edits]
 PREFIX = "ninfer_quantize/fp8_quantize_rows/"
 
 CATCHING = {
@@ -40,6 +44,38 @@ CATCHING = {
     "model-rounds-twice": "vector/T2.K801.f32.xpad3.cpad7/ties/0",
 }
 
+SMALL = "ninfer_linear/fp8_a8_gemm/cp-async/T9.N128.K384/normal/0"
+RAGGED = "ninfer_linear/fp8_a8_gemm/fallback/T5.N9.K33/normal/0"
+RESIDUAL = "ninfer_linear_add/fp8_a8_gemm/cp-async/T9.N128.K128/cancelled-residual/0"
+PAIRED = "ninfer_linear_swiglu/fp8_a8_gemm/cp-async/T9.N256.K128/normal/0"
+SPLIT = "ninfer_attn_input_proj/fp8_a8_gemm/fallback/T1.N14.K33/normal/0"
+
+GEMM_CATCHING = {
+    "wait-covers-one-group-too-few": SMALL,
+    "no-barrier-after-the-wait": SMALL,
+    "no-barrier-before-the-refill": SMALL,
+    "staging-over-live-operands": SMALL,
+    "no-barrier-before-the-copy-out": SMALL,
+    "swizzle-of-the-reader-differs": SMALL,
+    "halves-of-a-fragment-swapped": SMALL,
+    "k-steps-backwards": "ninfer_linear/fp8_a8_gemm/cp-async/T9.N128.K128/cancellation/0",
+    "last-stage-dropped": SMALL,
+    "partial-tile-read-past-the-end": SMALL,
+    "rows-are-not-aligned": SMALL,
+    "fallback-reads-past-the-last-row": RAGGED,
+    "fallback-reads-past-the-end-of-k": RAGGED,
+    "scales-read-past-the-end": SMALL,
+    "residual-read-past-the-end": RESIDUAL,
+    "stores-past-the-end": SMALL,
+    "scale-of-another-token": SMALL,
+    "cuts-instead-of-rounding": SMALL,
+    "contraction-left-open": RESIDUAL,
+    "residual-added-after-rounding": RESIDUAL,
+    "quadratic-silu": PAIRED,
+    "up-rows-interleaved": PAIRED,
+    "split-one-row-late": SPLIT,
+}
+
 
 @pytest.fixture(scope="module")
 def sim() -> Device:
@@ -49,7 +85,8 @@ def sim() -> Device:
 def test_there_are_at_least_ten_faults_each_with_a_precedent_and_a_case() -> None:
     assert len(KERNEL_FAULTS) >= 10
     assert all(one.precedent and one.what and one.expected for one in faults().values())
-    assert CATCHING.keys() == faults().keys()
+    elsewhere = {one.name for one in TMA}  # in test_fp8_a8_tma_faults.py
+    assert CATCHING.keys() | GEMM_CATCHING.keys() | elsewhere == faults().keys()
     assert {one.contract for one in faults().values()} <= contracts().keys()
 
 
@@ -61,13 +98,36 @@ def test_every_edit_matches_once_and_the_edited_kernel_compiles(one: Fault) -> N
     compile_source(source.text, name=f"{source.name}.cu")
 
 
-@pytest.mark.parametrize("name", faults())
+@pytest.mark.parametrize("name", CATCHING)
 def test_every_fault_is_found_by_a_finding_of_the_right_kind(name: str, sim: Device) -> None:
     one = fault(name)
     case = find_case(PREFIX + CATCHING[name])
     assert run_case(case, sim).findings == (), "the kernel as shipped has no finding there"
     found = run_case(case, sim, kernel_source=one.kernel_source(), expected=one.model).findings
     assert one.caught(finding.kind for finding in found), [(f.kind, f.message) for f in found]
+
+
+@pytest.mark.parametrize("text", sorted(set(GEMM_CATCHING.values())))
+def test_the_shipped_products_have_no_finding_where_a_fault_has(text: str, sim: Device) -> None:
+    assert run_case(find_case(text), sim).findings == ()
+
+
+@pytest.mark.parametrize("name", GEMM_CATCHING)
+def test_every_fault_of_a_product_is_found_by_a_finding_of_the_right_kind(name: str, sim: Device) -> None:
+    one = fault(name)
+    source = one.kernel_source()
+    assert source is not None
+    found = run_case(find_case(GEMM_CATCHING[name]), sim, kernel_source=source).findings
+    assert one.caught(finding.kind for finding in found), [(f.kind, f.message) for f in found]
+
+
+def test_a_finding_in_a_header_names_the_header(sim: Device) -> None:
+    source = fault("no-barrier-before-the-copy-out").kernel_source()
+    (found,) = run_case(find_case(SMALL), sim, kernel_source=source).findings
+    assert found.place is not None
+    assert found.place.file == "fp8_a8_epilogue.cuh"
+    assert "output_vector" in "".join(resources.files("tileproof.kernels").joinpath(found.place.file).read_text())
+    assert "fp8_a8_epilogue.cuh" in found.message
 
 
 @pytest.mark.parametrize(("kernel", "model"), [("divide", "model-divides"), ("through-fp16", "model-rounds-twice")])
@@ -100,7 +160,7 @@ def test_an_unknown_fault_is_refused_with_near_matches() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", faults())
+@pytest.mark.parametrize("name", [*CATCHING, *GEMM_CATCHING])
 def test_every_fault_is_caught_over_the_smoke_tier(name: str, sim: Device) -> None:
     one = fault(name)
     source = one.kernel_source()

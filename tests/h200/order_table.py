@@ -388,8 +388,8 @@ def main() -> None:
         everything = tuple(range(len(PAIRS)))
         known = run_all([Task("values", side, everything) for side in SIDES], bench, 1, start + VALUES_SHARE * seconds)
         say(start, "values")
-        if len(sys.argv) > 3:
-            known |= words_of(json.loads(Path(sys.argv[3]).read_text()))
+        old = json.loads(Path(sys.argv[3]).read_text()) if len(sys.argv) > 3 else {"rows": []}
+        known |= words_of(old)
         known |= run_all(tool_tasks(PAIRS, known), bench, AT_ONCE, start + seconds - SILENCE_S)
         say(start, "tools")
     version = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True, check=False)
@@ -401,6 +401,7 @@ def main() -> None:
         "environment": to_json(capture()),
         "compute_sanitizer": version.stdout.strip().splitlines()[-1] if version.stdout else version.stderr[:200],
         "launches": LAUNCHES,
+        **({"attribution": old["attribution"]} if "attribution" in old else {}),
         "rows": rows,
     }
     Path(sys.argv[1]).with_suffix(".logs.txt").write_text("".join(bench.logs))

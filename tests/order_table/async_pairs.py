@@ -294,6 +294,7 @@ PAIRS = (
         ("arrive_expect(&full, 512)", "arrive_expect(&full, 256)"),
         _mirror,
         kinds=("race", "async", "barrier", "uninitialised"),
+        may_hang=True,
     ),
     Pair(
         "bytes before the expectation",

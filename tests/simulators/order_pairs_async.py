@@ -228,4 +228,35 @@ PAIRS: dict[str, Pair] = {
         + BULK_OUT.replace("256", "16").replace("%d1", "%d2") + "cp.async.bulk.wait_group 0; ret;",
         "no proxy fence", FindingKind.RACE,
     ),
+    "the issuer's fence reaches through an mbarrier": Pair(
+        ONE + "@%p1 bra R; setp.eq.u32 %p2, %r0, 32; @!%p2 ret;" + WAIT
+        + BULK_OUT.replace("256", "16") + "cp.async.bulk.wait_group 0; ret;"
+        "R: @!%p0 ret; st.shared.v4.u32 [tile], {%r0, %r0, %r0, %r0}; |fence.proxy.async;||" + ARRIVE + "ret;",
+        "no proxy fence",
+    ),
+    "arrivals add up": Pair(
+        OBJECT.replace("COUNT", "2") + f"{THREAD_32} @%p2 bra S; @!%p0 bra W; |st.shared.u32 [tile], 1; {ARRIVE}|"
+        f"{ARRIVE} st.shared.u32 [tile], 1;| bra W; S: {ARRIVE}" + WAIT + "ld.shared.u32 %r9, [tile]; ret;",
+        "with no barrier between",
+    ),
+    "arrivals for copies add up": Pair(
+        OBJECT.replace("COUNT", "2") + f"{THREAD_32} @%p2 bra S; @!%p0 bra W;"
+        "cp.async.ca.shared.global [%r5], [%d3], 4;"
+        "|cp.async.mbarrier.arrive.noinc.shared::cta.b64|mbarrier.arrive.shared::cta.b64 _,| [bar]; bra W;"
+        "S: cp.async.mbarrier.arrive.noinc.shared::cta.b64 [bar];" + WAIT + "ld.shared.u32 %r9, [tile];"
+        "cp.async.wait_all; ret;",
+        "and no path leads here from the end of cp.async",
+    ),
+    "global memory fenced, then a flag": Pair(
+        ONE + "@!%p0 bra R; st.global.v4.u32 [%d1], {%r0, %r0, %r0, %r0}; |fence.proxy.async;||"
+        "st.release.gpu.global.u32 [%d1+2048], 1; ret;"
+        f"R: {THREAD_32} @!%p2 ret; Q: ld.acquire.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p3, %r3, 0; @%p3 bra Q;"
+        + LOAD.replace("@%p0 ", "").replace("[%d0], 256", "[%d1], 16").replace("256", "16") + WAIT + "ret;",
+        "no proxy fence",
+    ),
+    "one lane of a warp that read together waits": Pair(
+        ONE + LOAD + "ld.global.u32 %r9, [%d3]; @%p0 mbarrier.test_wait.parity.shared::cta.b64 %p4, [bar], 0;"
+        "|" + WAIT + "||" + READ,
+        "phase 0",
+    ),
 }  # fmt: skip

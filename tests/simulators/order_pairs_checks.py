@@ -140,4 +140,15 @@ PAIRS: dict[str, Pair] = {
         f"@%p0 st.global.u32 [%d1], 1; bar.|sync 0|warp.sync -1|; {THREAD_32} @%p2 ld.global.u32 %r9, [%d1]; ret;",
         "__syncthreads() is missing",
     ),
+    "arrivals at a barrier add up": Pair(
+        "setp.eq.u32 %p2, %r0, 64; setp.ge.u32 %p3, %r0, 64; @%p3 bra R; @!%p1 bra S; |@%p0 st.global.u32 [%d1], 1;"
+        "bar.arrive 1, 96;|bar.arrive 1, 96; @%p0 st.global.u32 [%d1], 1;| ret; S: bar.arrive 1, 96; ret;"
+        "R: bar.sync 1, 96; @%p2 ld.global.u32 %r9, [%d1]; ret;",
+        "reads global memory that another thread wrote", threads=96,
+    ),
+    "two lanes of a warp that read together meet": Pair(
+        "@!%p1 ret; mov.u32 %r1, 1; ld.global.u32 %r9, [%d3]; setp.eq.u32 %p3, %r0, 1; @%p3 st.global.u32 [%d1], 1;"
+        "setp.lt.u32 %p4, %r0, 2; |bar.warp.sync -1;|@%p4 bar.warp.sync 3;| ld.global.u32 %r9, [%d1]; ret;",
+        "__syncwarp() is missing",
+    ),
 }  # fmt: skip

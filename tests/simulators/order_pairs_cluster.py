@@ -144,4 +144,28 @@ PAIRS: dict[str, Pair] = {
         .replace("arrive.relaxed", "arrive|.release|.relaxed|") + "@%p0 ld.shared::cluster.u32 %r9, [%r21];" + LEAVE,
         "reads shared memory", blocks=2, cluster=2,
     ),
+    "a copy from a peer is complete": Pair(
+        CLUSTER + "@!%p0 bra L; @%p7 bra Z; st.shared.v4.u32 [tile], {%r0, %r0, %r0, %r0}; fence.proxy.async;"
+        "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r21], [%r5], 16, [%r22]; bra L;"
+        "Z: mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 16; |W: mbarrier.try_wait.parity.shared::cta.b64 %p4,"
+        "[bar], 0; @!%p4 bra W;|| L:" + LEAVE,
+        "a block ends and gives up shared memory", blocks=2, cluster=2,
+    ),
+    "a fence of the own block, through the cluster barrier": Pair(
+        CLUSTER + "setp.eq.u32 %p8, %r0, 32; @%p7 bra M; @!%p8 bra M; st.global.v4.u32 [%d1], {%r0, %r0, %r0, %r0};"
+        "|fence.proxy.async;|| M: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; @%p7 bra L;"
+        "@!%p0 bra L;" + COPIED.replace("|fence.proxy.async;||", "") + "L:" + LEAVE,
+        "no proxy fence", blocks=2, cluster=2,
+    ),
+    "an acquire reaches who released": Pair(
+        message("st.release.cluster.global.u32 [%d1+2048], 1;", "ld.relaxed.cluster.global.u32 %r3, [%d1+2048];")
+        .replace("@%p3 bra READ;", "@%p3 bra READ; red.relaxed.cluster.global.add.u32 [%d1+2048], 1;"
+            "ld.acquire.|cluster|cta|.global.u32 %r3, [%d1+2048];"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=2, cluster=2,
+    ),
+    "scope of an acquiring fence in a cluster": Pair(
+        message("fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [%d1+2048], 1;",
+            "ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; fence.acq_rel.|gpu|cta|;"),
+        "does not reach", FindingKind.SCOPE, blocks=2, cluster=2,
+    ),
 }  # fmt: skip

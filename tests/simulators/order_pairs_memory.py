@@ -280,4 +280,50 @@ PAIRS: dict[str, Pair] = {
     "a fence of block scope behind a flag of GPU scope": Pair(
         inside("fence.acq_rel.gpu;" + RELAXED, POLL + "|fence.acq_rel.cta;||"), "with no barrier between"
     ),
+    "acquired, then an mbarrier": Pair(
+        "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 0; @!%p2 bra B; @!%p0 ret; st.global.u32 [%d1], 1;"
+        "st.release.gpu.global.u32 [%d1+2048], 1; ret; B: @%p0 mbarrier.init.shared::cta.b64 [bar], 1; bar.sync 0;"
+        "@!%p0 bra J; W: ld.acquire.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p3, %r3, 0; @%p3 bra W;"
+        "|mbarrier.arrive.shared::cta.b64 _, [bar];|mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [bar];|"
+        "J: mbarrier.try_wait.parity.shared::cta.b64 %p5, [bar], 0; @!%p5 bra J; bar.warp.sync -1;"
+        "setp.eq.u32 %p4, %r0, 32; @%p4 ld.global.u32 %r4, [%d1]; ret;",
+        "orders the two", blocks=2,
+    ),
+    "acquired, then bar.arrive": Pair(
+        "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 0; @!%p2 bra B; @!%p0 ret; st.global.u32 [%d1], 1;"
+        "st.release.gpu.global.u32 [%d1+2048], 1; ret; B: @!%p1 bra R; @!%p0 bra J;"
+        "W: ld.|acquire|relaxed|.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p3, %r3, 0; @%p3 bra W;"
+        "J: bar.warp.sync -1; bar.arrive 1, 64; ret; R: bar.sync 1, 64; setp.eq.u32 %p4, %r0, 32;"
+        "@%p4 ld.global.u32 %r4, [%d1]; ret;",
+        "orders the two", blocks=2,
+    ),
+    "releases add up": Pair(
+        "setp.eq.u32 %p2, %r0, 32; setp.eq.u32 %p3, %r0, 64; @%p3 bra R; @%p2 bra S; @!%p0 ret;"
+        "st.global.u32 [%d1], 1; |red.release|red.relaxed|.gpu.global.add.u32 [%d1+2048], 1; ret;"
+        "S: ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p4, %r3, 0; @%p4 bra S;"
+        "red.release.gpu.global.add.u32 [%d1+2048], 1; ret;"
+        "R: ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; setp.ne.u32 %p4, %r3, 2; @%p4 bra R; fence.acq_rel.cta;"
+        "ld.global.u32 %r4, [%d1]; ret;",
+        "ld.global.u32 reads", threads=96,
+    ),
+    "an acquire behind a relaxed read, in one block": Pair(
+        inside("st.release.cta.global.u32 [%d1+2048], 1;", "ld.relaxed.cta.global.u32 %r3, [%d1+2048];").replace(
+            "@%p3 bra READ;", "@%p3 bra READ; st.relaxed.cta.global.u32 [%d1+2048], 2;"
+            "ld.acquire.cta.global.u32 %r3, [%d1+|2048|2052|];"),
+        "ld.global.u32 reads",
+    ),
+    "size of a release before a relaxed store of one place": Pair(
+        message("st.release.gpu.global.|u32 [%d1+2048], 1|u64 [%d1+2048], %d1|;" + RELAXED,
+            POLL + "fence.acq_rel.gpu;"),
+        "ld.global.u32 reads", blocks=2,
+    ),
+    "a release of cluster scope does not leave it": Pair(
+        message("st.release.|gpu|cluster|.global.u32 [%d1+2048], 1; red.relaxed.gpu.global.add.u32 [%d1+2048], 1;",
+            "ld.acquire.gpu.global.u32 %r3, [%d1+2048];"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=2,
+    ),
+    "no chain through an atomic of cluster scope": Pair(
+        handed_on("red.relaxed.|gpu|cluster|.global.add.u32 [%d1+2048], 1; red.global.add.u32 [%d1+2048], 1;"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=3,
+    ),
 }  # fmt: skip

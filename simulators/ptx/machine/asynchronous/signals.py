@@ -97,7 +97,7 @@ def check_bytes(wave: Wave, step: Step, lanes: Lanes, words: Lanes) -> None:
 
 def make(wave: Wave, step: Step, pc: int, lanes: Lanes, words: Lanes) -> None:
     """Tell the order core of the `init` of objects, which is their first access to themselves and a weak write."""
-    init, components = np.full(lanes.size, -1), wave.asynchronous.barriers.component[words]
+    init, components = np.full(lanes.size, -1), wave.asynchronous.barriers.component[words].astype(np.int64)
     space, offsets = StateSpace.SHARED, words << WORD_SHIFT
     wave.order.async_access(
         Engine.BARRIER, init, step, pc, lanes, True, space, wave.shared, offsets, OBJECT_BYTES, components, generic=True

@@ -38,6 +38,8 @@ class Clocks:
         spans: int64 [maps, 2], the entries of each map.
         maps: int32 [entries, 2], units ascending within a map; map 0 is empty.
         holders: who says which rows and maps are still needed.
+        engines: int64 [4], the first component of each kind of engine of threads and warpgroups; -1 without.
+        barriers: components of mbarriers, the same ones in every unit.
 
     Args:
         nothing: int32 [components], row 0: what everybody knows.
@@ -56,6 +58,8 @@ class Clocks:
         self._joined_maps: dict[tuple[int, int], int] = {}
         self._held = Held()  # by an operation that is on its way
         self.holders: list[Callable[[Held], None]] = []
+        self.engines: Lanes = np.full(4, -1, np.int64)
+        self.barriers: list[int] = []
 
     def add_components(self, count: int) -> int:
         """The first of `count` new components, of which nobody knows anything yet."""

@@ -87,7 +87,7 @@ class Knowledge:
             self.views[plane, :, core.TICK] = core.EVER
         self.ticks = np.ones(lanes >> WARP_SHIFT, np.int32)
         self.minds = np.full(lanes >> WARP_SHIFT, compiled_warps.UNKNOWN, np.uint8)
-        self.engines = np.full(4, -1, np.int64)
+        self.engines = clocks.engines
         self._nothing: Views | None = None
         clocks.holders.append(self._hold)
 
@@ -109,10 +109,6 @@ class Knowledge:
             self._nothing = np.concatenate([self.views, self.nothing()[:1]])
         self._nothing[:-1] = self.views
         return self._nothing
-
-    def close(self) -> None:
-        """The wave has ended."""
-        self.clocks.holders.remove(self._hold)
 
     def _hold(self, held: Held) -> None:
         hold_views(held, self.views)

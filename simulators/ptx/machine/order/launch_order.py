@@ -46,7 +46,8 @@ class LaunchOrder:
             absent = np.arange(lanes) % geometry.lanes_per_block >= geometry.threads
             # What threads that do not exist did is known to all.
             self._clocks = Clocks(np.where(absent, core.EVER, 0).astype(np.int32))
-            self._clocks.holders.append(self.places.hold)
+        # Waves come one after the other: those of an earlier one need its clocks no more.
+        self._clocks.holders[:] = [self.places.hold]
         self.units += geometry.clusters
         self.blocks = np.concatenate([self.blocks, geometry.resident])
         self.shared_memory.begin()

@@ -74,10 +74,6 @@ class Objects:
         self._inits: dict[int, list[int]] = {}  # components of the objects that a lane made
         self._clocks.holders.append(self._hold)
 
-    def close(self) -> None:
-        """The wave has ended."""
-        self._clocks.holders.remove(self._hold)
-
     def _hold(self, held: Held) -> None:
         for object_ in chain(self._objects.values(), self._clusters.values(), self._ends.values()):
             for snapshot in object_.snapshots():
@@ -91,11 +87,13 @@ class Objects:
         """A lane makes a new object at this byte, and knows of it; the object's component."""
         block = key // self._key_bytes
         unit = int(self._unit_of_block(block))
-        spare = self._spare.setdefault(unit, [])
+        spare = self._spare.setdefault(unit, self._clocks.barriers[::-1])
         if not spare:
             first = self._clocks.add_components(_MORE_COMPONENTS)
+            more = range(first, first + _MORE_COMPONENTS)
+            self._clocks.barriers += more
             for other in self._spare.values():
-                other.extend(range(first + _MORE_COMPONENTS - 1, first - 1, -1))
+                other[:0] = reversed(more)
         component = spare.pop()
         self._objects[key] = Object(component, block)
         self._inits.setdefault(lane, []).append(component)
@@ -108,7 +106,7 @@ class Objects:
             if lane not in self._inits:
                 continue
             inits = self._knowledge.snapshot()
-            self._clocks.rows[np.ix_(inits[self._knowledge.own_planes, 0], self._inits[lane])] = 1
+            self._clocks.rows[np.ix_(inits[self._knowledge.own_planes, 0], np.array(self._inits[lane]))] = 1
             with self._clocks.holding(inits[:, 0].tolist()):
                 self._knowledge.learn(views, np.array([lane]), inits, self._knowledge.own_planes)
 

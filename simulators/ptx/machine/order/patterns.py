@@ -156,10 +156,6 @@ class Patterns:
         self._inward = [plane for plane in self._exact if plane != crossing]
         knowledge.clocks.holders.append(self._hold)
 
-    def close(self) -> None:
-        """The wave has ended."""
-        self._clocks.holders.remove(self._hold)
-
     def _hold(self, held: Held) -> None:
         for views in (*self.fenced, *self._awaited):
             hold_views(held, views)

@@ -1,0 +1,182 @@
+"""Which cases ninfer's FP8 operators run: the edges of the tiles in T, N and K, on every route that can take them.
+
+Tiles are as shipped, 64 tokens x 128 weight rows x 128 codes of K in two stages, or 256 x 128 x 64 in four; only N, K
+and T are small, so that one core's simulator ends in seconds. Smoke has each family, route and edge at least once; full
+takes the products.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import cycle, product
+from math import prod
+
+from tileproof.conformance.case import Case, Dimension, Shape, View
+from tileproof.conformance.contract import Tier
+from tileproof.conformance.gemm_families import FAMILIES
+from tileproof.kernels.fp8_a8_call_site import CallSite
+
+KERNEL = "fp8_a8_gemm"
+DIMENSIONS = ("T", "N", "K")
+TILE_ROWS = 128
+
+TMA, FALLBACK = "tma", "fallback"
+
+SMALL = 3 * TILE_ROWS * TILE_ROWS
+"""Products of a shape that the fallback takes beside the tiled routes."""
+
+Routes = Callable[[Shape], tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How the weight's rows are dealt out to outputs, in proportion; `rows` of them are the least that fills tiles."""
+
+    shares: tuple[int, ...]
+    rows: int
+
+    @property
+    def total(self) -> int:
+        """What N must be a multiple of."""
+        return sum(self.shares)
+
+
+PARTS: Mapping[str, Parts] = {
+    "linear": Parts((1,), TILE_ROWS),
+    "linear_add": Parts((1,), TILE_ROWS),
+    "linear_swiglu": Parts((1, 1), TILE_ROWS),
+    "attn_input_proj": Parts((6, 1, 6, 1), 14 * TILE_ROWS),
+    "gdn_input_proj": Parts((5, 3), 8 * TILE_ROWS),
+}
+"""ninfer's proportions: 6144 : 1024 : 6144 : 1024 of 14,336 rows, 10,240 : 6,144 of 16,384; gate and up half each."""
+
+
+def contract_name(site: CallSite) -> str:
+    """The contract of a call site."""
+    return f"ninfer_{site.name}"
+
+
+def widths(site: CallSite, rows: int) -> tuple[int, ...]:
+    """Columns of the outputs that a weight of so many rows makes."""
+    parts = PARTS[site.name]
+    if site.paired:
+        return (rows // 2,)
+    return tuple(rows * share // parts.total for share in parts.shares)
+
+
+def cases(site: CallSite, routes: Routes, tier: Tier) -> tuple[Case, ...]:
+    """The cases of a tier, in a fixed order."""
+    smoke = [case for group in (_usual, _tma, _ragged, _odd) for case in group(site, routes)]
+    return tuple(dict.fromkeys(smoke if tier is Tier.SMOKE else (*smoke, *_full(site, routes))))
+
+
+def _case(site: CallSite, routes: Routes, shape: Shape, family: str, route: str | None = None) -> Case:
+    """A case on a route; on the first that is no tensor copy unless one is named."""
+    known = routes(shape)
+    chosen = route or next(one for one in known if one != TMA)
+    return Case(contract_name(site), KERNEL, chosen, shape, family)
+
+
+def _usual(site: CallSite, routes: Routes) -> Iterator[Case]:
+    """The cp.async route: every family that matters, edges of the token tile, K below, at and above the ring."""
+    rows, total = PARTS[site.name].rows, PARTS[site.name].total
+    first = site.name == "linear"
+    families = cycle(FAMILIES)
+    shapes = [(_shape(9, rows, 128), family) for family in _home_families(site)]
+    for tokens in (1, 63, 64, 65, 129) if first else (65,) if total < 8 else ():
+        shapes.append((_shape(tokens, rows, 128), next(families)))
+    for depth in (256, 384, 640) if first else (384,) if total < 8 else (256,):
+        shapes.append((_shape(3, rows, depth), next(families)))
+    if first:
+        shapes.append((_shape(66, 2 * rows, 256), "one-hot"))
+        shapes += [(shape, next(families)) for shape in _views(rows)]
+    return (_case(site, routes, shape, family) for shape, family in shapes)
+
+
+def _tma(site: CallSite, routes: Routes) -> Iterator[Case]:
+    """The TMA route: one stage of K, the ring's depth, one more; partial token tiles, and one token in the second."""
+    rows, total = PARTS[site.name].rows, PARTS[site.name].total
+    shapes = [(_shape(9, rows, 320), _home_families(site)[0])]
+    if total < 8:
+        shapes += [(_shape(257, rows, 64), "on-grid"), (_shape(3, rows, 256), "specials")]
+    if site.name == "linear":
+        shapes += [
+            (_shape(65, 2 * rows, 320), "one-hot"),
+            (_shape(255, rows, 128), "powers"),
+            (_shape(9, rows, 576), "cancellation"),
+            (_shape(3, rows, 128, View("w", pad=16), View("c", pad=32), View("o", pad=8)), "normal"),
+        ]
+    return (_case(site, routes, shape, family, TMA) for shape, family in shapes)
+
+
+def _ragged(site: CallSite, routes: Routes) -> Iterator[Case]:
+    """The fallback: ragged in every extent, and beside the tiled routes on a shape that they take."""
+    total = PARTS[site.name].total
+    families = _home_families(site) if site.name == "linear" else ("normal",)
+    for family in families:
+        yield _case(site, routes, _shape(5, 9 * total if total == 1 else total, 33), family)
+    yield _case(site, routes, _shape(17, 3 * total, 33), "normal")
+    yield _case(site, routes, _shape(1, total, 1), "on-grid")
+    if total == 1:
+        yield _case(site, routes, _shape(3, TILE_ROWS, 128), "cancellation", FALLBACK)
+
+
+def _odd(site: CallSite, routes: Routes) -> Iterator[Case]:
+    """No tokens, no K, and rows that no split deals out."""
+    rows, total = PARTS[site.name].rows, PARTS[site.name].total
+    if site.name == "linear":
+        yield _case(site, routes, _shape(0, rows, 128), "normal")
+        yield _case(site, routes, _shape(3, rows, 0), "normal")
+    if total > 1:
+        yield _case(site, routes, _shape(2, total + 1, 32), "normal")
+
+
+def _home_families(site: CallSite) -> tuple[str, ...]:
+    """What an operator adds to the product decides what it must see; the plain product sees everything."""
+    if site.name == "linear":
+        return tuple(family for family in FAMILIES if family != "cancelled-residual")
+    if site.adds:
+        return ("cancelled-residual", "ties", "specials", "normal")
+    if site.paired:
+        return ("normal", "wide-outputs", "specials", "ties", "powers")
+    return ("one-hot", "powers")
+
+
+def _views(rows: int) -> Iterator[Shape]:
+    """Paddings and offsets that keep the tiled routes, then ones that leave the fallback alone."""
+    yield _shape(3, rows, 128, View("x", pad=3), View("w", pad=16), View("c", pad=32), View("o", pad=8))
+    yield _shape(2, rows, 128, View("w", offset=16), View("ws", offset=2), View("o", offset=8))
+    yield _shape(2, rows, 128, View("w", pad=1))
+    yield _shape(2, rows, 128, View("ws", offset=1))
+    yield _shape(2, rows, 128, View("c", offset=1))
+    yield _shape(2, rows, 128, View("o", pad=1))
+
+
+def _full(site: CallSite, routes: Routes) -> Iterator[Case]:
+    rows, total = PARTS[site.name].rows, PARTS[site.name].total
+    families = cycle(FAMILIES)
+    edges = (127, 128, 129, 191, 192, 193, 255, 256, 257)
+    shapes = [
+        (_shape(tokens, rows, 128), next(families))
+        for tokens in ((*range(1, 66), *edges) if total < 8 else (1, 15, 16, 17, 63, 64, 65, 257))
+    ]
+    for tokens, depth in product((1, 64, 65), (64, 128, 192, 256, 320, 384, 512, 576, 640, 1152)):
+        shapes.append((_shape(tokens, rows * (2 if total < 8 else 1), depth), next(families)))
+    shapes += [(_shape(tokens, rows, 256), family) for family, tokens in product(FAMILIES, (33, 65))]
+    for tokens, columns, depth in product((1, 16, 17, 65), (1, 8, 9), (1, 31, 32, 33)):
+        shapes.append((_shape(tokens, columns * total, depth), next(families)))
+    if site.name == "linear":
+        shapes += [(shape, family) for shape in _views(rows) for family in ("normal", "one-hot")]
+    for shape, family in shapes:
+        for route in _worth(shape, routes(shape)):
+            yield _case(site, routes, shape, family, route)
+
+
+def _worth(shape: Shape, known: tuple[str, ...]) -> Iterator[str]:
+    """The routes of a shape; beside others the fallback, which reads code by code, only if the shape is small."""
+    small = prod(shape.size(name) for name in DIMENSIONS) <= SMALL
+    return (route for route in known if route != FALLBACK or small or len(known) == 1)
+
+
+def _shape(tokens: int, rows: int, depth: int, *views: View) -> Shape:
+    extents = zip(DIMENSIONS, (tokens, rows, depth), strict=True)
+    return Shape(tuple(Dimension(name, size) for name, size in extents), "", views)

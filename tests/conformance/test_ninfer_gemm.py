@@ -1,0 +1,187 @@
+"""The contracts of ninfer's FP8 operators: what they ask of a case, and that kernels keep it."""
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tileproof.conformance.allowed import contains, settle
+from tileproof.conformance.case import Case, parse_case
+from tileproof.conformance.contract import Allowed, Comparison, Tier
+from tileproof.conformance.crash import CrashFolder
+from tileproof.conformance.events import CaseFinished, CaseNotRun
+from tileproof.conformance.finding import FindingKind
+from tileproof.conformance.gemm_families import FAMILIES, Extents, generate
+from tileproof.conformance.ninfer_gemm import ASSEMBLER, CONTRACTS, OPERATORS, TILE_TOKENS
+from tileproof.conformance.registry import contract_of, contracts, find_case
+from tileproof.conformance.run_case import case_inputs, run_case
+from tileproof.conformance.session import Plan, Session
+from tileproof.conformance.target import Coordinates, Target
+from tileproof.conformance.worker import InProcess
+from tileproof.kernels.compile import compile_source
+from tileproof.kernels.fp8_a8_gemm import Fp8A8Gemm
+from tileproof.kernels.fp8_a8_selector import CP_ASYNC
+from tileproof.oracle.formats import E4M3FN
+from tileproof.oracle.quantize import quantize_rows
+from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.device import Device
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+every_contract = pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.name)
+
+
+def sample(name: str) -> list[Case]:
+    """Some of the smoke tier: the first case of each route, and the one with most tokens."""
+    cases = [case for case in contracts()[name].cases(Tier.SMOKE) if case.shape.size("N") < 1792]
+    first = {case.route: case for case in reversed(cases)}
+    return [*first.values(), max(cases, key=lambda case: case.shape.size("T"))]
+
+
+@every_contract
+def test_shipped_kernels_keep_their_contract(contract: Any) -> None:
+    for case in sample(contract.name):
+        result = run_case(case, Device(schedule="adversarial", seed=1))
+        assert result.findings == (), case
+        assert result.route == case.route
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["sm_89", "sm_90a", "sm_120"])
+@every_contract
+def test_shipped_kernels_keep_their_contract_on_every_case_of_the_full_tier(contract: Any, arch: str) -> None:
+    for case in contract.cases(Tier.FULL):
+        assert run_case(case, Device(arch=arch, schedule="friendly")).findings == (), case
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+@every_contract
+def test_no_hostile_schedule_changes_a_smoke_case(contract: Any, seed: int) -> None:
+    for case in contract.cases(Tier.SMOKE):
+        assert run_case(case, Device(schedule="adversarial", seed=seed)).findings == (), case
+
+
+@pytest.mark.parametrize("arch", ["sm_89", "sm_120"])
+def test_the_right_bits_are_those_of_the_architecture(arch: str) -> None:
+    case = find_case("ninfer_linear/fp8_a8_gemm/cp-async/T17.N128.K128/cancellation/0")
+    assert run_case(case, Device(arch=arch)).findings == ()
+    values, contract = case_inputs(case), contract_of(case)
+    here, there = (contract.expected(values, name)["out"] for name in (arch, "sm_90a"))
+    assert isinstance(here, np.ndarray)
+    assert isinstance(there, np.ndarray)
+    assert np.mean(here != there) > 0.5, "the family tells the units apart"
+
+
+def test_a_case_that_an_architecture_has_no_route_for_is_not_run_and_says_why(tmp_path: Path) -> None:
+    case = find_case("ninfer_linear/fp8_a8_gemm/tma/T9.N128.K320/cancellation/0")
+    for arch, passes in (("sm_90a", True), ("sm_89", False)):
+        plan = Plan((case,), (Coordinates(Target.SIM, arch),))
+        session = Session(plan, CrashFolder(tmp_path), {Target.SIM: InProcess()})
+        last = [event for event in session.events() if isinstance(event, (CaseFinished, CaseNotRun))][-1]
+        assert isinstance(last, CaseFinished) == passes
+        if isinstance(last, CaseNotRun):
+            assert last.reason == "sm_89 has no tensor copies"
+
+
+def test_a_launcher_that_takes_another_route_than_it_was_told_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that is never launched proves nothing, however right the results are."""
+    choose = Fp8A8Gemm.choose
+    monkeypatch.setattr(
+        Fp8A8Gemm, "choose", lambda self, operands, outputs, route: choose(self, operands, outputs, None)
+    )
+    case = find_case("ninfer_linear/fp8_a8_gemm/tma/T9.N128.K320/cancellation/0")
+    found = run_case(case, Device()).findings
+    assert [finding.kind for finding in found] == [FindingKind.ROUTE]
+    assert "took route fallback; the contract's rule gives tma" in found[0].message
+
+
+def test_a_case_id_of_a_product_names_no_element_type() -> None:
+    text = "ninfer_linear/fp8_a8_gemm/cp-async/T1345.N14336.K5120/ties/0"
+    assert str(find_case(text)) == text
+    with pytest.raises(Refusal, match="has element type bf16"):
+        find_case(text.replace("K5120", "K5120.bf16"))
+    with pytest.raises(Refusal, match="its shape takes fallback"):
+        find_case(text.replace("K5120", "K5121"))
+    with pytest.raises(Refusal, match="its shape takes tma or cp-async or fallback"):
+        find_case(text.replace("cp-async", "empty"))
+
+
+@every_contract
+def test_every_tiled_shape_may_take_the_fallback_too(contract: Any) -> None:
+    for case in contract.cases(Tier.FULL):
+        routes = contract.expected_routes(case.shape)
+        assert case.route in routes
+        assert routes[-1] in ("fallback", "empty", "refused")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_is_finite_or_says_that_it_is_not(family: str) -> None:
+    made = generate(family, Extents(20, 64, 128), np.random.default_rng(1))
+    assert made.x.shape == (20, 128)
+    assert (made.weight.shape, made.weight_scales.shape, made.residual.shape) == ((64, 128), (64,), (20, 64))
+    finite = np.isfinite(made.x.astype(np.float32)).all() and np.isfinite(E4M3FN.decode(made.weight)).all()
+    assert finite == (family != "specials")
+
+
+@pytest.mark.parametrize("family", ["on-grid", "powers", "cancellation", "large-among-tiny", "ties"])
+def test_a_pinned_family_has_power_of_two_scales_that_differ_in_neighbours(family: str) -> None:
+    scales = quantize_rows(generate(family, Extents(17, 64, 128), np.random.default_rng(1)).x).scales
+    assert np.all(np.frexp(scales)[0] == 0.5)
+    assert np.all(scales[1:] != scales[:-1])
+
+
+def test_ties_are_ties() -> None:
+    case = find_case("ninfer_linear/fp8_a8_gemm/cp-async/T9.N128.K128/ties/0")
+    operator, values = OPERATORS[case.contract], case_inputs(case)
+    right = quantize_rows(values["x"])
+    exact = E4M3FN.decode(right.codes) @ E4M3FN.decode(values["weight"]).T * right.scales[:, np.newaxis]
+    exact = exact * values["weight_scales"].astype(np.float64)
+    rounded = operator.finished(values, operator.sums(values, right.codes, "sm_90a"), right.scales).astype(np.float64)
+    step = np.exp2(np.floor(np.log2(np.abs(exact))) - 7)
+    assert np.mean(np.abs(rounded - exact) == step / 2) > 0.2
+
+
+def test_undecided_elements_are_counted_and_members_of_their_set() -> None:
+    case = find_case("ninfer_linear_swiglu/fp8_a8_gemm/cp-async/T9.N128.K128/normal/0")
+    assert contract_of(case).comparison is Comparison.SET
+    result = run_case(case, Device())
+    assert result.findings == ()
+    open_ = int(result.undecided["out"].sum())
+    assert open_ > 0
+    assert any(note.startswith(f"out: {open_} of 576 elements have two right values") for note in result.notes)
+
+
+def test_an_end_of_the_carried_bracket_outside_the_set_is_a_mismatch() -> None:
+    case = find_case("ninfer_linear_swiglu/fp8_a8_gemm/cp-async/T9.N128.K128/normal/0")
+
+    def narrow(values: Any, arch: str) -> Any:
+        right = contract_of(case).expected(values, arch)
+        out = right["out"]
+        assert isinstance(out, Allowed)
+        return {**right, "out": Allowed(out.upper, out.upper)}
+
+    kinds = {finding.kind for finding in run_case(case, Device(), expected=narrow).findings}
+    assert kinds == {FindingKind.MISMATCH}
+
+
+def test_a_set_settles_what_is_inside_and_names_the_nearer_end_of_what_is_not() -> None:
+    right = Allowed(np.array([2.0, -2.0, np.nan, 0.0], BF16), np.array([2.03125, -1.96875, np.nan, 0.0], BF16))
+    seen = np.array([2.015625, -2.5, 1.0, -0.0], BF16).view(np.uint16)
+    assert contains("BFLOAT16", right, seen).tolist() == [True, False, False, False]
+    expected, observed = settle("BFLOAT16", right, [seen])
+    assert expected.view(BF16)[:2].astype(float).tolist() == [2.015625, -2.0]
+    assert np.array_equal(observed, seen)
+
+
+def test_the_residual_is_read_in_place_and_nothing_beside_it_is_touched() -> None:
+    case = find_case("ninfer_linear_add/fp8_a8_gemm/cp-async/T3.N128.K128.opad8/cancelled-residual/0")
+    assert run_case(case, Device()).findings == ()
+
+
+def test_the_declared_assembler_and_tile_are_the_kernels() -> None:
+    module = compile_source('extern "C" __global__ void k() {}', name="k.cu")
+    assert module.compiler.startswith(f"NVRTC {ASSEMBLER}.")
+    assert CP_ASYNC.block_tokens == TILE_TOKENS
+    assert parse_case("a/b/c/T1.N2.K3/d/0").shape.dtype == ""

@@ -1,0 +1,131 @@
+"""The benchmark of the FP8 product on a GPU: its arithmetic, and that its contenders compute what they should."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileproof.kernels.fp8_a8_calibration import find_calibration
+from tileproof.kernels.fp8_a8_call_site import LINEAR
+from tileproof.kernels.fp8_a8_selector import Route
+from tileproof.simulators.ptx.device import Device, Function, HasPtx
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks.fp8_a8_gpu import Bench, Cell, line, work_ratio, worst_choice
+from benchmarks.gpu_timing import REPETITIONS, Ratio, Times, take_turns
+
+
+class Recorded:
+    """A function of the CPU device whose launches are kept."""
+
+    def __init__(self, function: Function, kept: list[Any]) -> None:
+        self.function, self.kept = function, kept
+
+    def launch(self, **launch: Any) -> Any:
+        self.kept.append(Recorded(self.function, []))
+        self.kept[-1].given = launch
+        return type("Report", (), {"findings": (), "notes": ()})()
+
+    given: Mapping[str, Any]
+
+    def run(self) -> list[Any]:
+        return list(self.function.launch(**self.given).findings)
+
+
+class RecordingSim(Device):
+    """What RecordingDevice is for a GPU."""
+
+    sm_count = 132
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[Any] = []
+
+    def load(self, module: HasPtx) -> Any:
+        return {name: Recorded(function, self.kept) for name, function in super().load(module).items()}
+
+    @contextmanager
+    def recorded(self) -> Iterator[list[Any]]:
+        self.kept.clear()
+        yield self.kept
+
+
+def test_contenders_compute_the_same_and_only_the_unfenced_one_is_found() -> None:
+    device: Any = RecordingSim()
+    bench = Bench(device, LINEAR, 128, 384, 17)
+    contenders, route = bench.contenders(17, None)
+    assert route is Route.CP_ASYNC, "the width is below the calibration's floor"
+    results = {}
+    for name, run in contenders.items():
+        found: Any = run()
+        assert bool(found) == (name == "unfenced")
+        results[name] = bench.outputs[0].download().view(np.uint16)
+    assert results["tma"].any()
+    for name in ("cp-async", "unfenced", "selected"):
+        assert np.array_equal(results[name], results["tma"]), name
+
+
+class Clock:
+    """CUDA's events, with a clock that the runs move."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def Event(self) -> Any:
+        event = type("Event", (), {})()
+        event.record = lambda: setattr(event, "at", self.now)
+        event.synchronize = lambda: None
+        return event
+
+    def get_elapsed_time(self, start: Any, end: Any) -> float:
+        return float(end.at - start.at)
+
+
+def test_contenders_take_turns() -> None:
+    clock = Clock()
+    order: list[str] = []
+
+    def contender(name: str, milliseconds: float) -> Any:
+        def run() -> None:
+            if not order or order[-1] != name:
+                order.append(name)
+            clock.now += milliseconds
+
+        return run
+
+    times = take_turns(clock, {"a": contender("a", 2.0), "b": contender("b", 8.0)})
+    assert order == ["a", "b"] * (1 + REPETITIONS)
+    assert times["a"].milliseconds == pytest.approx((2.0,) * REPETITIONS)
+    assert times["b"].over(times["a"]).middle == pytest.approx(4.0)
+
+
+def test_a_ratio_is_taken_repetition_by_repetition() -> None:
+    ratio = Times((1.0, 2.0, 9.0)).over(Times((1.0, 4.0, 3.0)))
+    assert ratio == Ratio(1.0, 0.5, 3.0)
+    assert str(ratio) == "1.000 (0.500-3.000)"
+
+
+def cell(tokens: int, tma: float, cp_async: float) -> Cell:
+    times = {"tma": Times((tma,) * 3), "cp-async": Times((cp_async,) * 3), "unfenced": Times((tma,) * 3)}
+    return Cell("linear", 14336, 5120, tokens, Route.TMA, times | {"selected": times["tma"]})
+
+
+def test_the_work_ratio_undoes_the_waves() -> None:
+    """T = 1,024 on 170 multiprocessors: 3 waves of 256 tokens against 6 of 128."""
+    assert work_ratio([cell(1024, 0.936, 1.0)], 170) == pytest.approx(0.936)
+    assert "1024" in line(cell(1024, 0.936, 1.0))
+
+
+def test_a_choice_that_costs_time_is_found() -> None:
+    calibration = find_calibration("rtx5090")
+    good, bad = cell(1024, 0.9, 1.0), cell(1024, 1.2, 1.0)
+    assert worst_choice([good], 170, "sm_120", calibration) == (1.0, "nowhere")
+    worst, where = worst_choice([good, bad], 170, "sm_120", calibration)
+    assert worst == pytest.approx(1.2)
+    assert where == "linear 14336 x 5120 at T = 1024"
+    assert worst_choice([bad], 170, "sm_120", replace(calibration, min_tokens=2048))[0] == 1.0
