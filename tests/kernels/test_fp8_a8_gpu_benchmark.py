@@ -16,7 +16,8 @@ from tileproof.kernels.fp8_a8_selector import Route
 from tileproof.simulators.ptx.device import Device, Function, HasPtx
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from benchmarks.fp8_a8_gpu import Bench, Cell, line, work_ratio, worst_choice
+from benchmarks.fp8_a8_calibrate import LIMIT, fit
+from benchmarks.fp8_a8_gpu import Bench, Cell, line, token_costs, work_ratio, worst_choice
 from benchmarks.gpu_timing import REPETITIONS, Ratio, Times, take_turns
 
 
@@ -129,3 +130,26 @@ def test_a_choice_that_costs_time_is_found() -> None:
     assert worst == pytest.approx(1.2)
     assert where == "linear 14336 x 5120 at T = 1024"
     assert worst_choice([bad], 170, "sm_120", replace(calibration, min_tokens=2048))[0] == 1.0
+
+
+def test_a_fit_chooses_within_the_limit_where_the_model_can() -> None:
+    """A device on which a token of the TMA kernel costs 0.9, but nothing below 2,048 tokens is worth it."""
+    blank = replace(find_calibration("rtx5090"), arch="sm_120", max_tokens=(), margin=0.02)
+    cells = [cell(tokens, 1.5 if tokens < 2048 else 0.9 * waves(tokens), 1.0) for tokens in range(512, 8193, 512)]
+    fitted = fit(cells, blank)
+    assert worst_choice(cells, 170, "sm_120", fitted)[0] <= LIMIT
+    assert 1024 < fitted.min_tokens <= 2304
+    slow = fit([cell(tokens, 1.2, 1.0) for tokens in (1024, 4096)], blank)
+    assert worst_choice([cell(4096, 1.2, 1.0)], 170, "sm_120", slow)[0] == 1.0
+
+
+def waves(tokens: int) -> float:
+    return token_costs(cell(tokens, 1.0, 1.0), 170)
+
+
+def test_a_weight_of_its_own_kind_gets_a_ceiling() -> None:
+    blank = replace(find_calibration("rtx5090"), arch="sm_120", max_tokens=(), margin=0.02)
+    cells = [cell(tokens, 0.9 * waves(tokens), 1.0) for tokens in (1024, 2304, 4096, 8192)]
+    odd = [replace(one, rows=5120, depth=6144, times={**one.times, "tma": Times((1.3,) * 3)}) for one in cells[2:]]
+    fitted = fit([*cells, *odd], blank)
+    assert worst_choice([*cells, *odd], 170, "sm_120", fitted)[0] <= LIMIT
