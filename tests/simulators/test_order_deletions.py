@@ -61,7 +61,7 @@ BOOKKEEPING = {
     "order.patterns": (
         "Place.snapshots", "Places.__init__", "Places.__bool__", "Places.find", "Places.begin", "Places.hold",
         "Patterns._hold", "Patterns.kept", "Patterns.awaited", "Patterns._make_room", "Patterns._publishes",
-        "Patterns._party", "Patterns._lane_number", "Patterns._snapshot", "Patterns._joined",
+        "Patterns._party", "Patterns._lane_number", "Patterns._snapshot",
     ),
     "order.checks": (
         "Memory.__init__", "Memory.make_room", "Checks.__init__", "Checks.memory", "Checks.shadow", "Checks._pass",
