@@ -2,8 +2,8 @@
 
     python -m benchmarks.fp8_a8_gpu [EVIDENCE.json] [--widths T ...]
 
-All contenders of a cell take turns in one process, three times. Ratios are medians over the repetitions, with the least
-and the largest. `unfenced` is the TMA kernel without the fence before a slot's release: what that fence costs.
+All contenders of a cell take turns in one process, launch by launch. Ratios are medians over the repetitions, with the
+least and the largest. `unfenced` is the TMA kernel without the fence before a slot's release: what that fence costs.
 `torch._scaled_mm` with row-wise scales makes the plain product alone, whatever the call site adds or combines.
 Operands stay where they are, so a weight that fits the L2 cache is read from there, for all contenders alike.
 """
