@@ -73,9 +73,12 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "alone >= 0 is True": QUICK,
         "alone > 0, not alone >= 0": NEVER,
     },
+    "order.patterns:Place.restart": {
+        "without self.version += 1": OPEN,
+    },
     "order.patterns:Places.hold": {
-        "without held.maps.append(np.array([place.any_scope, place.sequential]))": HELD,
         "without held.maps.append(snapshot[:, 1])": HELD,
+        "without held.maps.append(np.array([place.any_scope, place.sequential]))": HELD,
         "without held.maps.append(place.outside)": HELD,
         "without held.rows.append(snapshot[:, 0])": HELD,
     },
