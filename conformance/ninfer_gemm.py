@@ -131,22 +131,21 @@ class Operator:
     def expected(self, values: Arrays, arch: str) -> Right:
         """The workspace and the outputs that the oracle gives."""
         right = quantize_rows(values["x"])
-        product = self.product(values, right.codes, right.scales, arch)
+        product = self.finished(values, self.sums(values, right.codes, arch), right.scales)
         return {"codes": right.codes, "scales": right.scales, **self.outputs(product)}
 
-    def product(self, values: Arrays, codes: NDArray[Any], scales: NDArray[Any], arch: str) -> NDArray[Any]:
-        """bf16 [T, N], before it is combined or dealt out."""
+    def sums(self, values: Arrays, codes: NDArray[Any], arch: str) -> NDArray[Any]:
+        """The sums over k, float32 [T, N]."""
         from tileproof.oracle.gemm import gemm  # here: it loads a compiler, and listing cases needs none
 
+        return gemm(order(arch), codes, values["weight"])
+
+    def finished(self, values: Arrays, sums: NDArray[Any], scales: NDArray[Any]) -> NDArray[Any]:
+        """bf16 [T, N] of sums, before it is combined or dealt out."""
         rule = NINFER_LINEAR_ADD.contracted(Contraction.SCALE) if self.site.adds else NINFER_LINEAR
-        return apply_epilogue(
-            rule,
-            Operands(
-                accumulators=gemm(order(arch), codes, values["weight"]),
-                factors=(scales, values["weight_scales"]),
-                addend=values["out"] if self.site.adds else None,
-            ),
-        )
+        residual = values["out"] if self.site.adds else None
+        factors = (scales, values["weight_scales"])
+        return apply_epilogue(rule, Operands(accumulators=sums, factors=factors, addend=residual))
 
     def outputs(self, product: NDArray[Any]) -> Right:
         """The outputs of a product."""

@@ -247,4 +247,16 @@ PAIRS: dict[str, Pair] = {
         "cp.async.wait_all; ret;",
         "and no path leads here from the end of cp.async",
     ),
+    "global memory fenced, then a flag": Pair(
+        ONE + "@!%p0 bra R; st.global.v4.u32 [%d1], {%r0, %r0, %r0, %r0}; |fence.proxy.async;||"
+        "st.release.gpu.global.u32 [%d1+2048], 1; ret;"
+        f"R: {THREAD_32} @!%p2 ret; Q: ld.acquire.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p3, %r3, 0; @%p3 bra Q;"
+        + LOAD.replace("@%p0 ", "").replace("[%d0], 256", "[%d1], 16").replace("256", "16") + WAIT + "ret;",
+        "no proxy fence",
+    ),
+    "one lane of a warp that read together waits": Pair(
+        ONE + LOAD + "ld.global.u32 %r9, [%d3]; @%p0 mbarrier.test_wait.parity.shared::cta.b64 %p4, [bar], 0;"
+        "|" + WAIT + "||" + READ,
+        "phase 0",
+    ),
 }  # fmt: skip

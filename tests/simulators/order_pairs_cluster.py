@@ -157,4 +157,15 @@ PAIRS: dict[str, Pair] = {
         "@!%p0 bra L;" + COPIED.replace("|fence.proxy.async;||", "") + "L:" + LEAVE,
         "no proxy fence", blocks=2, cluster=2,
     ),
+    "an acquire reaches who released": Pair(
+        message("st.release.cluster.global.u32 [%d1+2048], 1;", "ld.relaxed.cluster.global.u32 %r3, [%d1+2048];")
+        .replace("@%p3 bra READ;", "@%p3 bra READ; red.relaxed.cluster.global.add.u32 [%d1+2048], 1;"
+            "ld.acquire.|cluster|cta|.global.u32 %r3, [%d1+2048];"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=2, cluster=2,
+    ),
+    "scope of an acquiring fence in a cluster": Pair(
+        message("fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [%d1+2048], 1;",
+            "ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; fence.acq_rel.|gpu|cta|;"),
+        "does not reach", FindingKind.SCOPE, blocks=2, cluster=2,
+    ),
 }  # fmt: skip

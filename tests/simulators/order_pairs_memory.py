@@ -297,4 +297,33 @@ PAIRS: dict[str, Pair] = {
         "@%p4 ld.global.u32 %r4, [%d1]; ret;",
         "orders the two", blocks=2,
     ),
+    "releases add up": Pair(
+        "setp.eq.u32 %p2, %r0, 32; setp.eq.u32 %p3, %r0, 64; @%p3 bra R; @%p2 bra S; @!%p0 ret;"
+        "st.global.u32 [%d1], 1; |red.release|red.relaxed|.gpu.global.add.u32 [%d1+2048], 1; ret;"
+        "S: ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p4, %r3, 0; @%p4 bra S;"
+        "red.release.gpu.global.add.u32 [%d1+2048], 1; ret;"
+        "R: ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; setp.ne.u32 %p4, %r3, 2; @%p4 bra R; fence.acq_rel.cta;"
+        "ld.global.u32 %r4, [%d1]; ret;",
+        "ld.global.u32 reads", threads=96,
+    ),
+    "an acquire behind a relaxed read, in one block": Pair(
+        inside("st.release.cta.global.u32 [%d1+2048], 1;", "ld.relaxed.cta.global.u32 %r3, [%d1+2048];").replace(
+            "@%p3 bra READ;", "@%p3 bra READ; st.relaxed.cta.global.u32 [%d1+2048], 2;"
+            "ld.acquire.cta.global.u32 %r3, [%d1+|2048|2052|];"),
+        "ld.global.u32 reads",
+    ),
+    "size of a release before a relaxed store of one place": Pair(
+        message("st.release.gpu.global.|u32 [%d1+2048], 1|u64 [%d1+2048], %d1|;" + RELAXED,
+            POLL + "fence.acq_rel.gpu;"),
+        "ld.global.u32 reads", blocks=2,
+    ),
+    "a release of cluster scope does not leave it": Pair(
+        message("st.release.|gpu|cluster|.global.u32 [%d1+2048], 1; red.relaxed.gpu.global.add.u32 [%d1+2048], 1;",
+            "ld.acquire.gpu.global.u32 %r3, [%d1+2048];"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=2,
+    ),
+    "no chain through an atomic of cluster scope": Pair(
+        handed_on("red.relaxed.|gpu|cluster|.global.add.u32 [%d1+2048], 1; red.global.add.u32 [%d1+2048], 1;"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=3,
+    ),
 }  # fmt: skip

@@ -61,7 +61,7 @@ BOOKKEEPING = {
     "order.patterns": (
         "Place.snapshots", "Places.__init__", "Places.__bool__", "Places.find", "Places.begin", "Places.hold",
         "Patterns._hold", "Patterns.kept", "Patterns.awaited", "Patterns._make_room", "Patterns._publishes",
-        "Patterns._party", "Patterns._lane_number", "Patterns._snapshot", "Patterns._joined",
+        "Patterns._party", "Patterns._lane_number", "Patterns._snapshot",
     ),
     "order.checks": (
         "Checks.__init__", "Checks.unfold", "Checks.memory", "Checks.shadow", "Checks._pass", "Checks._find",

@@ -1,0 +1,163 @@
+"""Faults of the rule files that no pair of kernels misses, and why that is right."""
+
+QUICK = "a way out for speed, or work that is done already: the result is the same without it"
+HELD = "clocks that somebody else holds too, or that only launches with many clocks collect"
+CACHE = "what compiled code remembers is asked again, or is of planes that no access is checked in"
+KIND = "tells a scope that is too small from no synchronisation at all, or stands where that plane always exists"
+NEVER = "the number is never 0"
+ROOM = "more room, or other numbers, than needed"
+OPEN = "a pair that misses it is still to be written"
+
+#: Place of the function to its faults, and the reason for each.
+SURVIVORS: dict[str, dict[str, str]] = {
+    "order.knowledge:Knowledge.nothing": {
+        "without views[:, :, core.ROW] = first_rows": ROOM,
+    },
+    "order.knowledge:Knowledge.with_nothing": {
+        "self._nothing is None is True": ROOM,
+        "without self._nothing[:-1] = self.views": OPEN,
+    },
+    "order.knowledge:Knowledge.first_component": {
+        "self.engines[engine] <= 0, not self.engines[engine] < 0": NEVER,
+        "engine is Engine.WGMMA is False": ROOM,
+    },
+    "order.knowledge:Knowledge.learn_map": {
+        "which is True": QUICK,
+    },
+    "order.knowledge:Knowledge._replace": {
+        "without self.forget_minds()": OPEN,
+    },
+    "order.knowledge:Knowledge.meet": {
+        "without self.forget_minds()": OPEN,
+        "self.views[plane, lanes, core.FOREIGN].any() is True": QUICK,
+    },
+    "order.knowledge:Knowledge.forget_minds": {
+        "without self.minds[:] = compiled_warps.UNKNOWN": OPEN,
+    },
+    "order.objects:Objects._hold": {
+        "without held.maps.append(snapshot[:, 1])": HELD,
+        "without held.maps.append(snapshot[:, 1]) (2)": HELD,
+    },
+    "order.objects:Objects.init": {
+        "not spare is True": ROOM,
+        "without self._clocks.barriers += more": ROOM,
+    },
+    "order.objects:Objects.invalidate": {
+        "without self._objects.pop(key, None)": ROOM,
+    },
+    "order.objects:Objects.arrive": {
+        "object_ is None is False": QUICK,
+    },
+    "order.objects:Objects._published": {
+        "not lanes.size is False": QUICK,
+    },
+    "order.objects:Objects.copies_land": {
+        "object_ is None is False": QUICK,
+    },
+    "order.objects:Objects.complete": {
+        "object_ is None is False": QUICK,
+        "without object_.phases.pop(phase - _KEPT_PHASES, None)": QUICK,
+    },
+    "order.objects:Objects.acquire": {
+        "object_ is None is False": QUICK,
+    },
+    "order.objects:Objects.end": {
+        "last is True": OPEN,
+    },
+    "order.objects:Objects.block_complete": {
+        "snapshot is not None and here.size is True": QUICK,
+        "without snapshot is not None in snapshot is not None and here.size": QUICK,
+        "without here.size in snapshot is not None and here.size": QUICK,
+    },
+    "order.objects:Objects._shares": {
+        "alone >= 0 is True": QUICK,
+        "alone > 0, not alone >= 0": NEVER,
+    },
+    "order.patterns:Place.restart": {
+        "without self.version += 1": OPEN,
+    },
+    "order.patterns:Places.hold": {
+        "without held.maps.append(snapshot[:, 1])": HELD,
+        "without held.maps.append(np.array([place.any_scope, place.sequential]))": HELD,
+        "without held.maps.append(place.outside)": HELD,
+        "without held.rows.append(snapshot[:, 0])": HELD,
+    },
+    "order.patterns:Patterns.__init__": {
+        "without self._outward += [plane for plane in (self._sequential, self._seen_plane) if plane >= 0]": OPEN,
+        "without None in knowledge.number[Plane.ANY_SCOPE] or None": KIND,
+        "plane != self._wide is True": KIND,
+        "plane != self._wide is True (2)": KIND,
+        "plane > 0, not plane >= 0": NEVER,
+        "without knowledge.clocks.holders.append(self._hold)": HELD,
+    },
+    "order.patterns:Patterns._hold": {
+        "without held.rows.append(snapshot[:, 0])": HELD,
+        "without held.maps.append(snapshot[:, 1])": HELD,
+        "without hold_views(held, views)": HELD,
+    },
+    "order.patterns:Patterns._learn_awaited": {
+        "without plane == self._wide in distance <= scope or plane == self._wide": KIND,
+        "without awaited[plane, lanes] = 0": QUICK,
+    },
+    "order.patterns:Patterns._keep": {
+        "without knowledge.forget_minds()": CACHE,
+        "self._wide is not None is True": KIND,
+    },
+    "order.patterns:Patterns._continue": {
+        "place is None and (not self._publishes(np.array([lane]), party.scope, release)) is False": QUICK,
+    },
+    "order.patterns:Patterns._publishes": {
+        "release or (self.fenced and self.fenced[Scope.CTA][:, lanes, core.TICK].any()) is True": QUICK,
+        ("without self._sequential >= 0 in self._sequential >= 0 and "
+         "bool(self._knowledge.views[self._sequential, lanes, :core.TICK + 1].any())"): QUICK,
+        ("without bool(self._knowledge.views[self._sequential, lanes, :core.TICK + 1].any()) in "
+         "self._sequential >= 0 and bool(self._knowledge.views[self._sequential, lanes, :core.TICK + 1].any())"): QUICK,
+        ("without self.fenced[Scope.CTA][:, lanes, core.TICK].any() in self.fenced and "
+         "self.fenced[Scope.CTA][:, lanes, core.TICK].any()"): QUICK,
+        "self._sequential > 0, not self._sequential >= 0": NEVER,
+        "core.TICK without + 1": QUICK,
+    },
+    "order.patterns:Patterns._write": {
+        "without party.scope >= Scope.GPU in self._sequential >= 0 and party.scope >= Scope.GPU": OPEN,
+        "self._sequential > 0, not self._sequential >= 0": NEVER,
+    },
+    "order.patterns:Patterns._fenced_scopes": {
+        "kept[level][0, core.TICK] and (level == scope or differs[level]) is True": QUICK,
+        ("without kept[level][0, core.TICK] in kept[level][0, core.TICK] and (level == scope or "
+         "differs[level])"): QUICK,
+        ("without level == scope or differs[level] in kept[level][0, core.TICK] and (level == scope or "
+         "differs[level])"): QUICK,
+    },
+    "order.patterns:Patterns._put": {
+        "self._wide is not None is True": KIND,
+    },
+    "order.patterns:Patterns._joined": {
+        "without joined[plane, 0] = self._clocks.join(int(one[plane, 0]), int(other[plane, 0]))": OPEN,
+        "without joined[plane, 1] = self._clocks.join_maps(int(one[plane, 1]), int(other[plane, 1]))": OPEN,
+    },
+    "order.patterns:Patterns._take": {
+        "self._wide is not None is True": KIND,
+        "place.sequential and party.scope >= Scope.GPU is True": OPEN,
+        "party.scope >= Scope.GPU and place.outside.any() is True": QUICK,
+        "without place.sequential in place.sequential and party.scope >= Scope.GPU": QUICK,
+        "without party.scope >= Scope.GPU in place.sequential and party.scope >= Scope.GPU": OPEN,
+        "without party.scope >= Scope.GPU in party.scope >= Scope.GPU and place.outside.any()": QUICK,
+        "without place.outside.any() in party.scope >= Scope.GPU and place.outside.any()": QUICK,
+        "without seen in seen and (not acquire)": QUICK,
+    },
+    "order.patterns:Patterns.store": {
+        "not places and (not self._publishes(lanes, scope, release)) is False": QUICK,
+        "release is True": QUICK,
+        "place is None and (not self._publishes(np.array([lane]), scope, release)) is False": QUICK,
+    },
+    "order.patterns:Patterns.load": {
+        "not places and (not self._seen) is False": QUICK,
+        "without not self._seen in not places and (not self._seen)": QUICK,
+    },
+    "order.patterns:Patterns.update": {
+        "not places and (not self._seen) and (not self._publishes(lanes, scope, release)) is False": QUICK,
+        "release is True": QUICK,
+        ("without not self._seen in not places and (not self._seen) and (not self._publishes(lanes, scope, "
+         "release))"): QUICK,
+    },
+}  # fmt: skip

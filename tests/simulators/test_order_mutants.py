@@ -1,0 +1,81 @@
+"""Every small fault of the rule files is missed by a pair of kernels, or is known and argued.
+
+Cases are tried as they are and with clocks made scarce. A fault that stops a kernel for good counts as missed.
+"""
+
+import signal
+from functools import lru_cache
+
+import pytest
+from order_cases import Case, scarce
+from order_edit import exchanged, function_at
+from order_mutants import Mutant, mutants, places
+from order_survivors import SURVIVORS
+from test_order_deletions import KERNELS
+
+FILES = ("order.knowledge", "order.objects", "order.patterns", "order.kinds")
+MOST_SECONDS = 60
+PLACES = [place for place in places() if place.partition(":")[0] in FILES]
+
+
+@lru_cache(maxsize=1)
+def cases() -> list[Case]:
+    made = [Case(name, pair, right) for name, pair in KERNELS.items() for right in (True, False)]
+    for case in made:
+        case.trace()
+        with scarce():
+            case.trace()
+    return made
+
+
+class TooLongError(Exception):
+    """The kernel does not come to an end."""
+
+
+def stop(*_: object) -> None:
+    raise TooLongError
+
+
+def fails(case: Case) -> bool:
+    signal.alarm(MOST_SECONDS)
+    try:
+        return not case.holds()
+    except Exception:
+        return True
+    finally:
+        signal.alarm(0)
+
+
+def survives(mutant: Mutant, concerned: list[Case]) -> bool:
+    """Cases that miss a fault come first for the next one."""
+    with exchanged(function_at(mutant.place), mutant.code):
+        for case in concerned:
+            if fails(case):
+                concerned.remove(case)
+                concerned.insert(0, case)
+                return False
+        with scarce():
+            return not any(fails(case) for case in concerned)
+
+
+@pytest.mark.slow
+def test_all_kernels_hold_with_scarce_clocks() -> None:
+    with scarce():
+        assert [case.name for case in cases() if not case.holds()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", PLACES)
+def test_a_fault_is_missed_or_known(place: str) -> None:
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        concerned = [case for case in cases() if function_at(place).__code__ in case.codes]
+        found = {mutant.fault for mutant in mutants(place) if survives(mutant, concerned)}
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert found <= set(SURVIVORS.get(place, ()))
+
+
+def test_survivors_are_mutants() -> None:
+    for place, faults in SURVIVORS.items():
+        assert set(faults) <= {mutant.fault for mutant in mutants(place)}
