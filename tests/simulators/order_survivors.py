@@ -11,7 +11,6 @@ OPEN = "a pair that misses it is still to be written"
 #: Place of the function to its faults, and the reason for each.
 SURVIVORS: dict[str, dict[str, str]] = {
     "order.knowledge:Knowledge.nothing": {
-        "without views[:, :, core.ROW] = first_rows": ROOM,
     },
     "order.knowledge:Knowledge.with_nothing": {
         "self._nothing is None is True": ROOM,

@@ -53,7 +53,7 @@ BOOKKEEPING = {
     "order.knowledge": (
         "Knowledge.__init__", "Knowledge.own_planes", "Knowledge.nothing", "Knowledge.with_nothing", "Knowledge._hold",
         "Knowledge.first_component", "Knowledge.units", "Knowledge.blocks", "Knowledge.snapshot", "Knowledge._replace",
-        "Knowledge.forget_minds", "_nobody_asks", "hold_views",
+        "Knowledge.forget_minds", "Knowledge.has_changed", "_nobody_asks", "hold_views",
     ),
     "order.objects": (
         "Object.snapshots", "Objects.__init__", "Objects._hold", "Objects._unit_of_block", "Objects.invalidate",

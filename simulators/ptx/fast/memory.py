@@ -222,9 +222,11 @@ def _load_ordered(
             return 1
         count_from(start, who, n)
         if not passes(frame, where[0], where[7], who, found, n, access):
-            count = _find_all(row, base, runs, where, found)
+            count = _find_all(row, base, runs, where, found)  # what is asked now must not be handed back later
+            if count == 0 or (written != 0 and not _all_written(written, row[NBYTES], found, count)):
+                return 1
             frame[ASKED], frame[ASKED_SPACE], frame[ASKED_ALLOCATION] = count, where[0], where[7]
-            return 2 if count else 1
+            return 2
         for index in range(row[RESULTS]):
             result = row[RESULT] + index
             slot = operands[result, SLOT]

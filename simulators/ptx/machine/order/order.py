@@ -390,7 +390,6 @@ def _uses(program: Program) -> tuple[bool, bool, bool]:
     return any(_orders_by_memory(step) for step in program.steps), proxies, any(fence.sequential for fence in fences)
 
 
-@lru_cache(maxsize=64)
 def _has_engines(program: Program) -> bool:
     """Whether anybody else than threads accesses memory."""
     return any(step.kind in ASYNCHRONOUS_KINDS or step.kind is Kind.WGMMA for step in program.steps)
