@@ -1,8 +1,8 @@
 """GEMM tiles on the CPU device, one core, the friendly schedule: processor seconds of a launch, and how they grow.
 
-The kernels stand in `kernels/`: e4m3 with `cp.async`, `ldmatrix` and `mma`, with `wgmma` behind ordinary stores, and with
-`wgmma` behind tensor copies. Every result is held to the oracle's bits. Floors in seconds are for launches whose order is
-not checked; what the checks may cost is a multiple of that.
+The kernels stand in `kernels/`: e4m3 with `cp.async`, `ldmatrix` and `mma`, with `wgmma` behind ordinary stores, and
+with `wgmma` behind tensor copies. Every result is held to the oracle's bits. Floors in seconds are for launches whose
+order is not checked; what the checks may cost is a multiple of that.
 """
 
 import time
