@@ -70,7 +70,7 @@ REGISTERS, SLOTS, WIDTH, MASKS, FLAGS, NEVER_ROW, BRACKETS = 18, 19, 20, 21, 22,
 # hash table's keys, places and stamps.
 RUNS, RUN_COUNT, CHOSEN, SPACE_TABLE, ALLOCATION_TABLE, ALLOCATIONS, COUNTER_TABLE = 25, 26, 27, 28, 29, 30, 31
 SCRATCH, KEYS, PLACES, STAMPS = 32, 33, 34, 35
-ROOM = 5
+ROOM = 7
 # Of the present step, for its operation's function: its line, the lanes' runs and their number, how many lanes.
 LINE, HERE, HERE_COUNT, ACTIVE = 36, 37, 38, 39
 FRAME = 45
