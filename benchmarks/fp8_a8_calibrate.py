@@ -18,7 +18,7 @@ from math import log
 from pathlib import Path
 from typing import TypeAlias
 
-from benchmarks.fp8_a8_gpu import FORCED, Cell, choice, measure, token_costs, worst_choice
+from benchmarks.fp8_a8_gpu import FORCED, Cell, choice, measure, token_costs, work_ratio, worst_choice
 from benchmarks.report import show
 from tileproof.conformance.environment import capture
 from tileproof.kernels.fp8_a8_calibration import Calibration, Ceiling
@@ -53,7 +53,9 @@ def fit(cells: Sequence[Cell], blank: Calibration) -> Calibration:
         blank: the device and all that is not fitted; its margin is kept.
     """
     breaks = {(1.0 - blank.margin) / token_costs(cell, blank.sm_count) for cell in cells}
-    ratios = sorted(value + step for value in breaks for step in (-1e-6, 1e-6))
+    # NOTE: the measured ratio comes first, so that it wins where another one does no better.
+    measured = work_ratio(cells, blank.sm_count)
+    ratios = (measured, *sorted(value + step for value in breaks for step in (-1e-6, 1e-6)))
     floors = (*sorted({cell.tokens for cell in cells}), NEVER)
     tried = [_with_ceilings(cells, replace(blank, work_ratio=ratio), floors) for ratio in ratios]
     return min((one for group in tried for one in group), key=lambda one: one[0])[1]
@@ -87,7 +89,7 @@ def _loss(members: Sequence[tuple[Cell, bool]], floor: int, ceiling: int) -> Los
     lost = []
     for cell, is_tma in members:
         route = Route.TMA if is_tma and floor <= cell.tokens <= ceiling else Route.CP_ASYNC
-        lost.append(log(cell.times[route].middle / min(cell.times[name].middle for name in FORCED)))
+        lost.append(log(cell.loss(route)))
     return max(0.0, max(lost) - log(LIMIT)), sum(lost)
 
 

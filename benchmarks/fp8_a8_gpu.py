@@ -65,6 +65,10 @@ class Cell:
         """Of two contenders' times."""
         return self.times[one].over(self.times[other])
 
+    def loss(self, route: str) -> float:
+        """A forced route's time relative to the better one's."""
+        return max(self.ratio(route, other).middle for other in FORCED)
+
     @property
     def teraflops(self) -> dict[str, float]:
         """By contender."""
@@ -162,7 +166,7 @@ def choice(cell: Cell, sm_count: int, arch: str, calibration: Calibration) -> tu
     """The selector's route, and its time relative to the better one's."""
     problem = Problem(arch=arch, tokens=cell.tokens, rows=cell.rows, depth=cell.depth)
     route = select(problem, sm_count, calibration)
-    return route, cell.times[route].middle / min(cell.times[name].middle for name in FORCED)
+    return route, cell.loss(route)
 
 
 def worst_choice(cells: Iterable[Cell], sm_count: int, arch: str, calibration: Calibration) -> tuple[float, str]:

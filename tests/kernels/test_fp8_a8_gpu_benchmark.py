@@ -1,5 +1,6 @@
 """The benchmark of the FP8 product on a GPU: its arithmetic, and that its contenders compute what they should."""
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -171,3 +172,25 @@ def test_a_weight_of_its_own_kind_gets_a_ceiling() -> None:
     odd = [replace(one, rows=5120, depth=6144, times={**one.times, "tma": Times((1.3,) * 3)}) for one in cells[2:]]
     fitted = fit([*cells, *odd], blank)
     assert worst_choice([*cells, *odd], 170, "sm_120", fitted)[0] <= LIMIT
+
+
+def recorded_cells() -> tuple[float, list[Cell]]:
+    """The work ratio and the cells of the committed evidence."""
+    path = Path(__file__).parents[2] / "docs" / "evidence" / "h200-2026-11-30" / "fp8_a8_speed.json"
+    evidence = json.loads(path.read_text())
+    cells = []
+    for one in evidence["cells"]:
+        times = {name: Times(tuple(each["milliseconds"])) for name, each in one["times"].items()}
+        cells.append(Cell(one["site"], one["rows"], one["depth"], one["tokens"], Route(one["selected"]), times))
+    return evidence["work_ratio"], cells
+
+
+def test_the_h200s_calibration_is_the_evidences_and_costs_at_most_three_percent() -> None:
+    calibration = find_calibration("h200")
+    ratio, cells = recorded_cells()
+    assert len(cells) == 7 * 3
+    assert calibration.work_ratio == pytest.approx(ratio, abs=5e-4)
+    worst, where = worst_choice(cells, calibration.sm_count, calibration.arch, calibration)
+    assert worst <= LIMIT, where
+    published = replace(find_calibration("rtx5090"), sm_count=132)
+    assert worst_choice(cells, 132, "sm_90a", published)[0] > LIMIT, "another device's constants do not do"
