@@ -2,8 +2,8 @@
 
     python -m benchmarks.fp8_a8_gpu [EVIDENCE.json] [--widths T ...]
 
-All contenders of a cell take turns in one process, three times. Ratios are medians over the repetitions, with the least
-and the largest. `unfenced` is the TMA kernel without the fence before a slot's release: what that fence costs.
+All contenders of a cell take turns in one process, launch by launch. Ratios are medians over the repetitions, with the
+least and the largest. `unfenced` is the TMA kernel without the fence before a slot's release: what that fence costs.
 `torch._scaled_mm` with row-wise scales makes the plain product alone, whatever the call site adds or combines.
 Operands stay where they are, so a weight that fits the L2 cache is read from there, for all contenders alike.
 """
@@ -11,7 +11,7 @@ Operands stay where they are, so a weight that fits the L2 cache is read from th
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +40,7 @@ from tileproof.oracle.refusal import Refusal
 BF16 = np.dtype(ml_dtypes.bfloat16)
 WIDTHS = (1024, 4096, 8192)
 PARTS = {"attn_input_proj": (6, 1, 6, 1), "gdn_input_proj": (5, 3)}
+FORCED = (str(Route.TMA), str(Route.CP_ASYNC))
 UNFENCED = "#define FP8_A8_RELEASE_FENCE 0\n"
 SEED_RESOURCES = {
     Route.TMA: "166 registers, 98816 bytes, 1 block",
@@ -63,6 +64,10 @@ class Cell:
     def ratio(self, one: str, other: str) -> Ratio:
         """Of two contenders' times."""
         return self.times[one].over(self.times[other])
+
+    def loss(self, route: str) -> float:
+        """A forced route's time relative to the better one's."""
+        return max(self.ratio(route, other).middle for other in FORCED)
 
     @property
     def teraflops(self) -> dict[str, float]:
@@ -117,14 +122,20 @@ class Bench:
             self.device.free(buffer)
 
 
-def measure(device: RecordingDevice, shapes: Sequence[tuple[CallSite, int, int]], widths: Sequence[int]) -> list[Cell]:
-    """All cells; torch takes part where it is installed."""
-    torch = _torch()
+def measure(
+    device: RecordingDevice,
+    shapes: Sequence[tuple[CallSite, int, int]],
+    widths: Sequence[int],
+    names: Collection[str] | None = None,
+) -> list[Cell]:
+    """All cells; of all contenders, or of those of some names. torch takes part where it is installed."""
+    torch = _torch() if names is None else None
     cells = []
     for site, rows, depth in shapes:
         bench = Bench(device, site, rows, depth, max(widths))
         for tokens in widths:
-            contenders, route = bench.contenders(tokens, torch)
+            made, route = bench.contenders(tokens, torch)
+            contenders = {name: run for name, run in made.items() if names is None or name in names}
             cells.append(Cell(site.name, rows, depth, tokens, route, dict(take_turns(_cuda(), contenders))))
             show(line(cells[-1]))
         bench.free()
@@ -135,36 +146,34 @@ def line(cell: Cell) -> str:
     """What one cell says."""
     head = f"{cell.site:16} {cell.rows:6} x {cell.depth:5} T {cell.tokens:5}"
     speed = f"{cell.times['tma'].middle:8.4f} ms, {cell.teraflops['tma']:4.0f} TFLOP/s"
-    ratios = [
-        f"tma / cp-async {cell.ratio('tma', 'cp-async')}",
-        f"selected / cp-async {cell.ratio('selected', 'cp-async')}",
-    ]
-    ratios += [f"tma / unfenced {cell.ratio('tma', 'unfenced')}"]
-    for name in ("torch fast", "torch"):
-        if name in cell.times:
-            ratios += [f"tma / {name} {cell.ratio('tma', name)}", f"cp-async / {name} {cell.ratio('cp-async', name)}"]
+    pairs = [("tma", "cp-async"), ("selected", "cp-async"), ("tma", "unfenced")]
+    pairs += [(ours, theirs) for theirs in ("torch fast", "torch") for ours in FORCED]
+    ratios = [f"{a} / {b} {cell.ratio(a, b)}" for a, b in pairs if {a, b} <= cell.times.keys()]
     return f"{head}  {speed}  " + "  ".join(ratios)
+
+
+def token_costs(cell: Cell, sm_count: int) -> float:
+    """Tokens that a multiprocessor works on by the TMA kernel, relative to the cp.async kernel."""
+    return _tokens_of_an_sm(cell, TMA, sm_count) / _tokens_of_an_sm(cell, CP_ASYNC, sm_count)
 
 
 def work_ratio(cells: Iterable[Cell], sm_count: int) -> float:
     """What a token of the TMA kernel's work costs relative to the cp.async kernel's: the calibration's constant."""
-    found = []
-    for cell in cells:
-        waves = {
-            name: _tokens_of_an_sm(cell, schedule, sm_count)
-            for name, schedule in (("tma", TMA), ("cp-async", CP_ASYNC))
-        }
-        found.append(cell.ratio("tma", "cp-async").middle * waves["cp-async"] / waves["tma"])
-    return median(found)
+    return median(cell.ratio(*FORCED).middle / token_costs(cell, sm_count) for cell in cells)
+
+
+def choice(cell: Cell, sm_count: int, arch: str, calibration: Calibration) -> tuple[Route, float]:
+    """The selector's route, and its time relative to the better one's."""
+    problem = Problem(arch=arch, tokens=cell.tokens, rows=cell.rows, depth=cell.depth)
+    route = select(problem, sm_count, calibration)
+    return route, cell.loss(route)
 
 
 def worst_choice(cells: Iterable[Cell], sm_count: int, arch: str, calibration: Calibration) -> tuple[float, str]:
     """The largest time of a chosen route relative to the better one's, and where."""
     worst, where = 1.0, "nowhere"
     for cell in cells:
-        problem = Problem(arch=arch, tokens=cell.tokens, rows=cell.rows, depth=cell.depth)
-        forced = {route: cell.times[route].middle for route in (Route.TMA, Route.CP_ASYNC)}
-        ratio = forced[select(problem, sm_count, calibration)] / min(forced.values())
+        ratio = choice(cell, sm_count, arch, calibration)[1]
         if ratio > worst:
             worst, where = ratio, f"{cell.site} {cell.rows} x {cell.depth} at T = {cell.tokens}"
     return worst, where

@@ -3,7 +3,7 @@
     python -m benchmarks.fp8_quantize_gpu [EVIDENCE.json]
 
 bf16 [4096, K] to e4m3 codes and scales, for each K of ninfer's model. Both contenders go round as many sets of buffers
-as four times the L2 cache needs, and take turns three times. A copy moves what it reads and what it writes; the
+as four times the L2 cache needs, and take turns. A copy moves what it reads and what it writes; the
 quantiser is credited with each element read once and each code and scale written once.
 """
 

@@ -11,9 +11,13 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from tileproof.kernels.compile import architecture_number
 from tileproof.oracle.refusal import Refusal
 
 FILE = "fp8_a8_calibrations.json"
+
+PUBLISHED = "rtx5090"
+"""The calibration of devices that have none of their own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +75,19 @@ def find_calibration(name: str) -> Calibration:
     if name not in known:
         raise Refusal(f"no calibration is called {name!r}", hint=f"known: {', '.join(known)}")
     return known[name]
+
+
+def calibration_of(arch: str, sm_count: int) -> Calibration:
+    """The calibration of a device: one of its architecture, with as many multiprocessors if there is one.
+
+    Args:
+        arch: such as "sm_90a"; the letter does not matter.
+        sm_count: multiprocessors; 0 where they are not known.
+    """
+    number = architecture_number(arch)
+    same = [one for one in calibrations().values() if architecture_number(one.arch) == number]
+    exact = [one for one in same if one.sm_count == sm_count]
+    return next(iter((*exact, *same)), calibrations()[PUBLISHED])
 
 
 def _calibration(record: dict[str, Any]) -> Calibration:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tileproof.kernels.device import Argument, Device, Extent3
 from tileproof.kernels.fp8_a8_arguments import Operands, parameters, product
-from tileproof.kernels.fp8_a8_calibration import find_calibration
+from tileproof.kernels.fp8_a8_calibration import calibration_of, find_calibration
 from tileproof.kernels.fp8_a8_call_site import CallSite
 from tileproof.kernels.fp8_a8_selector import (
     CP_ASYNC,
@@ -84,7 +84,7 @@ class Fp8A8Gemm:
         device: where all tensors live.
         call_site: what becomes of the sums.
         sources: texts that stand in for the shipped kernel of a route, for seeding faults.
-        calibration: name of the constants by which routes are chosen.
+        calibration: name of the constants by which routes are chosen; None for the device's own.
     """
 
     def __init__(
@@ -93,13 +93,16 @@ class Fp8A8Gemm:
         call_site: CallSite,
         *,
         sources: Mapping[Route, str] | None = None,
-        calibration: str = "rtx5090",
+        calibration: str | None = None,
     ) -> None:
         self.device = device
         self.call_site = call_site
         self._sources = dict(sources or {})
-        self._calibration = find_calibration(calibration)
         self._sm_count: int = getattr(device, "sm_count", 0)
+        if calibration is None:
+            self._calibration = calibration_of(device.arch, self._sm_count)
+        else:
+            self._calibration = find_calibration(calibration)
         self._kernels: dict[Route, Kernel] = {}
 
     def __call__(self, operands: Operands, outputs: Sequence[Tensor], *, route: Route | None = None) -> Launch:

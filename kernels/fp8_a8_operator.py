@@ -60,7 +60,7 @@ class Fp8A8Operator:
         call_site: what becomes of the sums.
         sources: texts that stand in for the shipped kernels of the routes, for seeding faults.
         quantize_source: likewise, of the quantiser.
-        calibration: name of the constants by which routes are chosen.
+        calibration: name of the constants by which routes are chosen; None for the device's own.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Fp8A8Operator:
         *,
         sources: Mapping[Route, str] | None = None,
         quantize_source: str = QUANTIZE,
-        calibration: str = "rtx5090",
+        calibration: str | None = None,
     ) -> None:
         self._quantize = QuantizeRows(device, source=quantize_source)
         self._gemm = Fp8A8Gemm(device, call_site, sources=sources, calibration=calibration)

@@ -1,10 +1,12 @@
 """The benchmark of the FP8 product on a GPU: its arithmetic, and that its contenders compute what they should."""
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,8 @@ from tileproof.kernels.fp8_a8_selector import Route
 from tileproof.simulators.ptx.device import Device, Function, HasPtx
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from benchmarks.fp8_a8_gpu import Bench, Cell, line, work_ratio, worst_choice
+from benchmarks.fp8_a8_calibrate import LIMIT, fit
+from benchmarks.fp8_a8_gpu import Bench, Cell, line, token_costs, work_ratio, worst_choice
 from benchmarks.gpu_timing import REPETITIONS, Ratio, Times, take_turns
 
 
@@ -75,33 +78,50 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.runtime = SimpleNamespace(deviceSynchronize=lambda: None)
 
     def Event(self) -> Any:
-        event = type("Event", (), {})()
+        event = SimpleNamespace(at=0.0, synchronize=lambda: None)
         event.record = lambda: setattr(event, "at", self.now)
-        event.synchronize = lambda: None
         return event
 
     def get_elapsed_time(self, start: Any, end: Any) -> float:
         return float(end.at - start.at)
 
 
-def test_contenders_take_turns() -> None:
+def test_contenders_take_turns_and_another_is_first_each_time() -> None:
     clock = Clock()
     order: list[str] = []
 
     def contender(name: str, milliseconds: float) -> Any:
         def run() -> None:
-            if not order or order[-1] != name:
-                order.append(name)
+            order.append(name)
             clock.now += milliseconds
 
         return run
 
-    times = take_turns(clock, {"a": contender("a", 2.0), "b": contender("b", 8.0)})
-    assert order == ["a", "b"] * (1 + REPETITIONS)
-    assert times["a"].milliseconds == pytest.approx((2.0,) * REPETITIONS)
+    times = take_turns(clock, {"a": contender("a", 10.0), "b": contender("b", 40.0)})
+    assert times["a"].milliseconds == pytest.approx((10.0,) * REPETITIONS)
     assert times["b"].over(times["a"]).middle == pytest.approx(4.0)
+    rounds = order[10:]  # after two and three runs of each alone
+    assert len(rounds) == REPETITIONS * 3 * 2
+    assert rounds[:12] == ["a", "b"] * 3 + ["b", "a"] * 3
+
+
+def test_a_contender_that_is_slow_after_another_is_not_slower_than_itself() -> None:
+    """What a GPU at its limit of power does: everything is slower for a while after a hot run."""
+    clock = Clock()
+    heat = [0.0]
+
+    def contender(milliseconds: float, hot: float) -> Any:
+        def run() -> None:
+            clock.now += milliseconds * (1 + heat[0])
+            heat[0] = 0.9 * heat[0] + 0.1 * hot
+
+        return run
+
+    times = take_turns(clock, {"a": contender(5.0, 0.2), "same": contender(5.0, 0.2), "hot": contender(5.0, 2.0)})
+    assert times["a"].over(times["same"]).middle == pytest.approx(1.0, abs=0.1)
 
 
 def test_a_ratio_is_taken_repetition_by_repetition() -> None:
@@ -129,3 +149,48 @@ def test_a_choice_that_costs_time_is_found() -> None:
     assert worst == pytest.approx(1.2)
     assert where == "linear 14336 x 5120 at T = 1024"
     assert worst_choice([bad], 170, "sm_120", replace(calibration, min_tokens=2048))[0] == 1.0
+
+
+def test_a_fit_chooses_within_the_limit_where_the_model_can() -> None:
+    """A device on which a token of the TMA kernel costs 0.9, but nothing below 2,048 tokens is worth it."""
+    blank = replace(find_calibration("rtx5090"), arch="sm_120", max_tokens=(), margin=0.02)
+    cells = [cell(tokens, 1.5 if tokens < 2048 else 0.9 * waves(tokens), 1.0) for tokens in range(512, 8193, 512)]
+    fitted = fit(cells, blank)
+    assert worst_choice(cells, 170, "sm_120", fitted)[0] <= LIMIT
+    assert 1024 < fitted.min_tokens <= 2304
+    slow = fit([cell(tokens, 1.2, 1.0) for tokens in (1024, 4096)], blank)
+    assert worst_choice([cell(4096, 1.2, 1.0)], 170, "sm_120", slow)[0] == 1.0
+
+
+def waves(tokens: int) -> float:
+    return token_costs(cell(tokens, 1.0, 1.0), 170)
+
+
+def test_a_weight_of_its_own_kind_gets_a_ceiling() -> None:
+    blank = replace(find_calibration("rtx5090"), arch="sm_120", max_tokens=(), margin=0.02)
+    cells = [cell(tokens, 0.9 * waves(tokens), 1.0) for tokens in (1024, 2304, 4096, 8192)]
+    odd = [replace(one, rows=5120, depth=6144, times={**one.times, "tma": Times((1.3,) * 3)}) for one in cells[2:]]
+    fitted = fit([*cells, *odd], blank)
+    assert worst_choice([*cells, *odd], 170, "sm_120", fitted)[0] <= LIMIT
+
+
+def recorded_cells() -> tuple[float, list[Cell]]:
+    """The work ratio and the cells of the committed evidence."""
+    path = Path(__file__).parents[2] / "docs" / "evidence" / "h200-2026-11-30" / "fp8_a8_speed.json"
+    evidence = json.loads(path.read_text())
+    cells = []
+    for one in evidence["cells"]:
+        times = {name: Times(tuple(each["milliseconds"])) for name, each in one["times"].items()}
+        cells.append(Cell(one["site"], one["rows"], one["depth"], one["tokens"], Route(one["selected"]), times))
+    return evidence["work_ratio"], cells
+
+
+def test_the_h200s_calibration_is_the_evidences_and_costs_at_most_three_percent() -> None:
+    calibration = find_calibration("h200")
+    ratio, cells = recorded_cells()
+    assert len(cells) == 7 * 3
+    assert calibration.work_ratio == pytest.approx(ratio, abs=5e-4)
+    worst, where = worst_choice(cells, calibration.sm_count, calibration.arch, calibration)
+    assert worst <= LIMIT, where
+    published = replace(find_calibration("rtx5090"), sm_count=132)
+    assert worst_choice(cells, 132, "sm_90a", published)[0] > LIMIT, "another device's constants do not do"

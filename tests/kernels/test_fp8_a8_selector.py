@@ -8,7 +8,7 @@ import pytest
 
 from tileproof.kernels import fp8_a8_gemm as launcher
 from tileproof.kernels import fp8_a8_selector as selector
-from tileproof.kernels.fp8_a8_calibration import calibrations, find_calibration
+from tileproof.kernels.fp8_a8_calibration import PUBLISHED, calibration_of, calibrations, find_calibration
 from tileproof.kernels.fp8_a8_gemm import kernel_source
 from tileproof.kernels.fp8_a8_selector import CP_ASYNC, Problem, Route, obstacle, select
 from tileproof.oracle.refusal import Refusal
@@ -33,12 +33,29 @@ def test_the_choice_is_the_oracles_for_every_width(geometry: Any, sm_count: int)
 
 
 def test_a_published_calibration_has_the_oracles_constants() -> None:
-    for name, ours in calibrations().items():
-        theirs = CALIBRATIONS[name]
+    for name in calibrations().keys() & CALIBRATIONS.keys():
+        ours, theirs = calibrations()[name], CALIBRATIONS[name]
         for field in ("device", "arch", "sm_count", "work_ratio", "margin", "min_tokens"):
             assert getattr(ours, field) == getattr(theirs, field), field
         assert theirs.date.startswith(ours.date)
         assert {((one.rows, one.depth), one.tokens) for one in ours.max_tokens} == set(theirs.max_tokens)
+
+
+def test_a_device_has_the_calibration_of_its_architecture() -> None:
+    for arch, sm_count in (("sm_120", 170), ("sm_120a", 0), ("sm_120a", 84)):
+        assert calibration_of(arch, sm_count) is RTX_5090
+    assert calibration_of("sm_90a", 132).name == calibration_of("sm_90", 0).name == "h200"
+    assert calibration_of("sm_89", 128).name == PUBLISHED, "one that has none takes the published one"
+
+
+def test_two_small_blocks_fill_waves_at_least_as_well_as_a_large_one() -> None:
+    """So where a token of the TMA kernel costs as much as one of the other's, no width is worth it."""
+    h200 = find_calibration("h200")
+    assert h200.work_ratio > 1.0 - h200.margin
+    for rows in (5120, 14336, 16384, 34816):
+        for tokens in range(64, 16384, 64):
+            problem = Problem(arch="sm_90a", tokens=tokens, rows=rows, depth=5120)
+            assert select(problem, h200.sm_count, h200) is Route.CP_ASYNC
 
 
 def test_an_unknown_calibration_is_refused() -> None:

@@ -51,7 +51,7 @@ DELETIONS: tuple[Deletion, ...] = (
         "column, lanes, bounds = core.OWN_ENGINES + engine, np.arange(64), bounds.max()", "only who waits knows"),
     check("cp.async wait_group", "a copy is not before the next of its thread", CORE + "_own_bound",
         "TICK if engine == 0 else OWN_ENGINES + engine - 1", "TICK", "two copies to one place"),
-    edge("cp.async wait_group", "what was learned of engines is published", CORE + "publish",
+    edge("cp.async wait_group", "what was learned of engines is published", CORE + "_publish_own",
         "max(rows[target, component], views[plane, lane, OWN_ENGINES + engine])", "rows[target, component]",
         "cp.async of another thread"),
     check("cp.async wait_group", "a copy's source is in use until then", "asynchronous.small_copy:_issue", "if nbytes:",

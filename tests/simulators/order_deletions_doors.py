@@ -38,7 +38,7 @@ DELETIONS: tuple[Deletion, ...] = (
     edge("bar.arrive", "adds to what was published to the barrier", OBJECTS + "block_arrive", "", "pass",
         "bar.arrive publishes"),
     check("clocks", "a release point is later than what it published", KNOWLEDGE + "tick", "", "pass",
-        "after a barrier"),
+        "bar.arrive publishes"),
     edge("clocks", "snapshots take rows", KNOWLEDGE + "_publish", "", "pass", "read before the slot is released"),
     edge("clocks", "and maps of other units", KNOWLEDGE + "publish",
         "for which in np.unique(views[plane, lanes, core.FOREIGN]):", "for which in ():", "one fence a link"),

@@ -69,6 +69,11 @@ PAIRS: dict[str, Pair] = {
         "setp.eq.u32 %p4, %r0, 64; @%p4 st.global.u32 [%d1], 1; ret;",
         "writes global memory that another thread read", threads=96,
     ),
+    "a barrier of two warps of three": Pair(
+        "@%p0 st.shared.u32 [tile], 1; setp.lt.u32 %p3, %r0, 64; |bar.sync 0;|@%p3 bar.sync 1, 64;|"
+        "setp.eq.u32 %p4, %r0, 64; @%p4 ld.shared.u32 %r9, [tile]; ret;",
+        "reads shared memory that another thread wrote", threads=96,
+    ),
     "a strong byte against a plain one": Pair(
         f"@%p0 st.global.u8 [%d1], 1; |bar.sync 0;|| {THREAD_32} @%p2 ld.volatile.global.u8 %r3, [%d1]; ret;",
         "with no barrier between",

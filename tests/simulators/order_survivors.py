@@ -10,9 +10,6 @@ OPEN = "a pair that misses it is still to be written"
 
 #: Place of the function to its faults, and the reason for each.
 SURVIVORS: dict[str, dict[str, str]] = {
-    "order.knowledge:Knowledge.nothing": {
-        "without views[:, :, core.ROW] = first_rows": ROOM,
-    },
     "order.knowledge:Knowledge.with_nothing": {
         "self._nothing is None is True": ROOM,
         "without self._nothing[:-1] = self.views": OPEN,
@@ -28,11 +25,10 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "without self.forget_minds()": OPEN,
     },
     "order.knowledge:Knowledge.meet": {
-        "without self.forget_minds()": OPEN,
-        "self.views[plane, lanes, core.FOREIGN].any() is True": QUICK,
+        "self.clocks.has_maps is True": QUICK,
     },
     "order.knowledge:Knowledge.forget_minds": {
-        "without self.minds[:] = compiled_warps.UNKNOWN": OPEN,
+        "without self.minds[:] = core.UNKNOWN": OPEN,
     },
     "order.objects:Objects._hold": {
         "without held.maps.append(snapshot[:, 1])": HELD,
@@ -73,9 +69,12 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "alone >= 0 is True": QUICK,
         "alone > 0, not alone >= 0": NEVER,
     },
+    "order.patterns:Place.restart": {
+        "without self.version += 1": OPEN,
+    },
     "order.patterns:Places.hold": {
-        "without held.maps.append(np.array([place.any_scope, place.sequential]))": HELD,
         "without held.maps.append(snapshot[:, 1])": HELD,
+        "without held.maps.append(np.array([place.any_scope, place.sequential]))": HELD,
         "without held.maps.append(place.outside)": HELD,
         "without held.rows.append(snapshot[:, 0])": HELD,
     },

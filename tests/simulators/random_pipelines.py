@@ -17,7 +17,7 @@ _HEAD = """.version 8.7
 {
     .shared .align 128 .b8 s[8192];
     .shared .align 8 .b64 full;
-    .reg .pred %p, %first, %ready; .reg .b32 %t, %s, %own, %next, %rows, %r<4>, %v<4>, %full, %parity, %i;
+    .reg .pred %p, %first, %ready; .reg .b32 %t, %s, %own, %next, %rows, %r<4>, %v<4>, %full, %parity, %i, %size;
     .reg .f32 %f<4>; .reg .b64 %in, %out, %d, %desc, %da, %db, %state;
     ld.param.u64 %in, [in]; ld.param.u64 %out, [out];
     mov.u32 %t, %tid.x; mov.u32 %s, s; mov.u32 %full, full;
@@ -77,7 +77,11 @@ def _copy(draw: random.Random) -> str:
     form, nbytes = draw.choice((("cg", 16), ("cg", 16), ("ca", 8), ("ca", 4)))
     tail = draw.choice((" cp.async.commit_group;", " cp.async.commit_group;", ""))
     guard = draw.choice(("", "", "", "@%first "))
-    return f"{guard}cp.async.{form}.shared.global {_place(draw)}, [%in], {nbytes};{tail}"
+    size = draw.choice(("", "", ", %size"))
+    text = f"cp.async.{form}.shared.global {_place(draw)}, [%in], {nbytes}{size};"
+    most = draw.choice((0, 32, 77, 128))
+    part = f"setp.lt.u32 %p, %t, {most}; selp.u32 %size, {nbytes}, {draw.choice((0, 0, 0, 4))}, %p; " if size else ""
+    return f"{part}{guard}{text}{tail}"
 
 
 def _load_matrix(draw: random.Random) -> str:

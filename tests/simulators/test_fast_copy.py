@@ -54,7 +54,7 @@ def kernel(copy: str, body: str = "") -> str:
 def run(text: str, engine: str, count: int = 512) -> tuple[Report, Array]:
     device = Device(engine=engine, order=False)
     given = device.upload(np.random.default_rng(1).integers(0, 1 << 32, count, np.uint32))
-    out = device.upload(np.zeros(128, np.uint32))
+    out = device.upload(np.zeros(256, np.uint32))
     report = device.load_ptx(text)["k"].launch(grid=(1, 1, 1), block=(128, 1, 1), args=(given, out))
     return report, out.download()
 
@@ -66,6 +66,10 @@ COPIES = {
     "generic addresses": "cp.async.cg.shared.global [%generic], [%in], 16;",
     "half of the threads": "setp.lt.u32 %p, %t, 64; mov.u32 %v, 0; st.shared.u32 [%s], %v; "
     "@%p cp.async.cg.shared.global [%s], [%in], 16;",
+    "all bytes, by an operand": "mov.u32 %v, 16; cp.async.cg.shared.global [%s], [%in], 16, %v;",
+    "no bytes by some, whose sources are nowhere": "setp.lt.u32 %p, %t, 77; selp.u32 %v, 8, 0, %p; "
+    "@!%p mov.u64 %in, 0; cp.async.ca.shared.global [%s], [%in], 8, %v;",
+    "no bytes by any": "mov.u32 %v, 0; cp.async.ca.shared.global [%s], [%in], 4, %v; st.global.u32 [%out+512], %t;",
     "two groups": "cp.async.ca.shared.global [%s], [%in], 4; cp.async.commit_group; "
     "cp.async.ca.shared.global [%s+4], [%in], 4; cp.async.wait_group 1; cp.async.wait_all;",
 }
@@ -73,6 +77,9 @@ WRONG = {
     "past the allocation": "cp.async.cg.shared.global [%s], [%in+64], 16;",
     "past shared memory": "cp.async.cg.shared.global [%s+1024], [%in], 16;",
     "not aligned": "cp.async.cg.shared.global [%s], [%in+4], 16;",
+    "more bytes than are written": "mov.u32 %v, 20; cp.async.cg.shared.global [%s], [%in], 16, %v;",
+    "as many bytes as nothing wrote": "cp.async.cg.shared.global [%s], [%in], 16, %never;",
+    "past shared memory, no bytes": "mov.u32 %v, 0; cp.async.cg.shared.global [%s+1024], [%in], 16, %v;",
     "an address that nothing wrote": "cp.async.cg.shared.global [%never], [%in], 16;",
 }
 

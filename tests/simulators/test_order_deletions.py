@@ -53,7 +53,7 @@ BOOKKEEPING = {
     "order.knowledge": (
         "Knowledge.__init__", "Knowledge.own_planes", "Knowledge.nothing", "Knowledge.with_nothing", "Knowledge._hold",
         "Knowledge.first_component", "Knowledge.units", "Knowledge.blocks", "Knowledge.snapshot", "Knowledge._replace",
-        "Knowledge.forget_minds", "hold_views",
+        "Knowledge.forget_minds", "Knowledge.has_changed", "_nobody_asks", "hold_views",
     ),
     "order.objects": (
         "Object.snapshots", "Objects.__init__", "Objects._hold", "Objects._unit_of_block", "Objects.invalidate",
@@ -64,8 +64,8 @@ BOOKKEEPING = {
         "Patterns._party", "Patterns._lane_number", "Patterns._snapshot",
     ),
     "order.checks": (
-        "Memory.__init__", "Memory.make_room", "Checks.__init__", "Checks.memory", "Checks.shadow", "Checks._pass",
-        "Checks._find", "Checks._record", "_chosen",
+        "Checks.__init__", "Checks.unfold", "Checks.memory", "Checks.shadow", "Checks._pass", "Checks._find",
+        "Checks._record", "Checks._last_is_weak", "_chosen",
     ),
     "order.kinds": ("AccessKind.flags", "Engine.flags", "Engine.proxy_flags"),
 }  # fmt: skip

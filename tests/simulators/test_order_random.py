@@ -33,13 +33,12 @@ class Kernel:
         self.steps = steps
 
 
-def program() -> Program:
+def program(asynchronous: bool = True) -> Program:
     """Steps of no kernel: their lines tell accesses apart, and the fences tell the core what it must expect."""
     loads = [Step(Kind.LOAD, f"ld.{line}", Where(line + 1)) for line in range(STEPS)]
-    fences = [
-        Step(Kind.FENCE, "fence", Where(100), fence=FenceForm(FenceKind.THREADS, sequential=True)),
-        Step(Kind.FENCE, "fence.proxy.async", Where(101), fence=FenceForm(FenceKind.ASYNC_PROXY)),
-    ]
+    fences = [Step(Kind.FENCE, "fence", Where(100), fence=FenceForm(FenceKind.THREADS, sequential=True))]
+    if asynchronous:
+        fences.append(Step(Kind.FENCE, "fence.proxy.async", Where(101), fence=FenceForm(FenceKind.ASYNC_PROXY)))
     return cast(Program, Kernel((*loads, *fences)))
 
 
@@ -50,6 +49,7 @@ class Machine:
     draw: random.Random
     clusters: int
     blocks_per_cluster: int
+    asynchronous: bool = True
 
     def __post_init__(self) -> None:
         blocks = self.clusters * self.blocks_per_cluster
@@ -59,9 +59,9 @@ class Machine:
         self.findings = Findings()
         memory = GlobalMemory(1 << 20)
         self.launch = LaunchOrder(memory)
-        self.order = Order(program(), Reporter(self.geometry, self.findings), self.launch, WINDOW_BYTES)
+        self.program = program(self.asynchronous)
+        self.order = Order(self.program, Reporter(self.geometry, self.findings), self.launch, WINDOW_BYTES)
         self.memories = {"shared": Backing(WINDOW_BYTES * blocks, defined=True), "global": Backing(64, defined=True)}
-        self.program = program()
         self.lanes = [block * LANES_PER_BLOCK + local for block in range(blocks) for local in LOCAL]
         self.threads = {lane: self.thread(lane) for lane in range(blocks * LANES_PER_BLOCK)}
         self.model = Model(self.threads.values())
@@ -293,7 +293,7 @@ ASYNCHRONOUS: tuple[Operation, ...] = (
 
 
 def run(seed: int, clusters: int, blocks_per_cluster: int, operations: tuple[Operation, ...], length: int) -> Machine:
-    machine = Machine(random.Random(seed), clusters, blocks_per_cluster)
+    machine = Machine(random.Random(seed), clusters, blocks_per_cluster, operations is not THREADS)
     for _ in range(length):
         machine.draw.choice(operations)(machine)
     return machine

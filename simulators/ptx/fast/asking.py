@@ -6,6 +6,8 @@ from tileproof.simulators.ptx.fast.layout import GATE, GATE_TABLE
 from tileproof.simulators.ptx.fast.parts import part
 from tileproof.simulators.ptx.fast.pointers import call, offsets_at
 
+FOLDED_CALL = 2
+
 
 @part
 def passes(frame: Any, space: Any, allocation: Any, who: Any, found: Any, count: Any, access: Any) -> Any:
@@ -18,9 +20,9 @@ def passes(frame: Any, space: Any, allocation: Any, who: Any, found: Any, count:
         who: address of their lanes.
         found: address of their first bytes.
         count: how many they are.
-        access: bytes of each; what the order calls it; the step; whether it is one of the whole warp, or of a single
-            component; address of the ticks of the engine that performs it, with room for as many numbers behind them,
-            or 0.
+        access: bytes of each; what the order calls it; the step; 1 if it is one of the whole warp, or of a single
+            component, and FOLDED_CALL more if all blocks make it alike, of which the first is given; address of the
+            ticks of the engine that performs it, with room for as many numbers behind them, or 0.
     """
     nbytes, flags, step, together, at = access
     return (
@@ -40,3 +42,11 @@ def number(runs: Any, who: Any, count: Any) -> None:
         for lane in range(runs[r, 0], runs[r, 1]):
             numbers[at] = lane
             at += 1
+
+
+@part
+def count_from(first: Any, who: Any, count: Any) -> None:
+    """Neighbouring lanes to address `who`."""
+    numbers = offsets_at(who, count)
+    for i in range(count):
+        numbers[i] = first + i

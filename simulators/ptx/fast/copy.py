@@ -23,8 +23,10 @@ from tileproof.simulators.ptx.fast.layout import (
     KNOWN_STEP,
     KNOWN_TABLES,
     LIFE,
+    MASK,
     OPEN_GROUP,
     ORDERED,
+    ROOM,
     SHARED,
     SHARED_WRITTEN,
     SLOT,
@@ -35,17 +37,21 @@ from tileproof.simulators.ptx.fast.layout import (
     WRITTEN,
 )
 from tileproof.simulators.ptx.fast.parts import part
-from tileproof.simulators.ptx.fast.places import find, place, touches_object
-from tileproof.simulators.ptx.fast.pointers import counts_at, longs_at, offsets_at, words_at
+from tileproof.simulators.ptx.fast.places import ZERO, find, place, touches_object
+from tileproof.simulators.ptx.fast.pointers import counts_at, longs_at, offsets_at, table_at, words_at
 
-#: The constants of a copy are those of a load of its source, then of its target: where shared memory starts in the
+#: The constants of a copy are those of a load of its source, but that the last one is whether an operand says how many
+#: bytes are read; then of its target: where shared memory starts in the
 #: address's space, what is added to it, and its bits that count; the step; what the order calls its reads and its
 #: writes. Those of a group: whether it commits, and how many groups a wait leaves open, or -1 for no wait.
 _NBYTES, _OFFSET, _CUT = K0 + 3, K0 + 2, K0 + 4
+_PARTIAL = K0 + 5
 _WINDOW, _TARGET_OFFSET, _TARGET_CUT, _STEP = K0 + 6, K0 + 7, K0 + 8, K0 + 9
 _READS, _WRITES = K0 + 10, K0 + 11
 _COMMITS, _PENDING = K0, K0 + 1
 _ANY = 1 << 40
+#: Of the room for each lane, that for a table of runs.
+_RUN_NUMBERS = 2
 
 
 @part
@@ -64,52 +70,109 @@ def copy(
 ) -> Any:
     """`cp.async` by lanes whose addresses are defined; 0, or 1 for handed back.
 
-    The operands are the target and the source; arguments as those of `memory.load`.
+    The operands are the target, the source and perhaps how many bytes are read: all or none, other numbers are handed
+    back. Arguments as those of `memory.load`.
     """
     groups, shared = spaces[COPIES], spaces[SHARED]
     if groups[COPIES_READY] == 0 or shared[BYTES] < row[_NBYTES]:
         return 1
-    target = registers + operands[row[SOURCE], SLOT] * lanes * 8
-    source = registers + operands[row[SOURCE] + 1, SLOT] * lanes * 8
-    address = (longs_at(source, lanes)[runs[0, 0]] + np.uint64(row[_OFFSET])) & np.uint64(row[_CUT])
-    where = place(row, address, spaces, allocations)
-    if where[0] != GLOBAL:
+    to, whole, taken = found + active * 8, runs, active
+    if row[_PARTIAL] != 0:
+        room = found + (ROOM - _RUN_NUMBERS) * lanes * 8
+        wholes, taken = _reading(row, operands, registers, lanes, runs, table_at(room, lanes // 2 + 1, 2))
+        if wholes < 0:
+            return 1
+        whole = table_at(room, wholes, 2)
+    if not _targets(row, operands, registers, lanes, runs, active, shared, to):
         return 1
-    low, to = np.uint64(row[_NBYTES] - 1), found + active * 8
-    if not _positions(source, runs, 0, np.uint64(row[_OFFSET]), np.uint64(row[_CUT]), low, where[3], where[4], found):
-        return 1
-    offset, cut = np.uint64(row[_TARGET_OFFSET]), np.uint64(row[_TARGET_CUT])
-    least, limit = np.uint64(shared[BASE] + row[_WINDOW]), np.uint64(shared[BYTES] - row[_NBYTES])
-    if not _positions(target, runs, shared[STARTS], offset, cut, low, least, limit, to):
-        return 1
-    if shared[LIFE] != 0 and touches_object(shared[LIFE], row[_NBYTES], to, active):
-        return 1
-    if frame[ORDERED] != 0 and not _in_order(row, groups, lanes, runs, active, where[7], found, frame):
-        return 1
-    _move(where[1], found, shared[DATA], to, active, row[_NBYTES])
+    where = (GLOBAL, 0, 0, ZERO, ZERO, 0, 0, -1)
+    if taken > 0:
+        where = _sources(row, operands, registers, lanes, whole, spaces, allocations, found)
+        if where[0] != GLOBAL:
+            return 1
+    if frame[ORDERED] != 0:
+        who, open_ = found + 2 * active * 8, counts_at(groups[OPEN_GROUP], lanes)
+        _issuers(whole, taken, open_, who)
+        if taken > 0 and not _passes(row, GLOBAL, where[7], taken, who, found, row[_READS], frame):
+            return 1
+        _issuers(runs, active, open_, who)
+        if not _passes(row, SHARED, -1, active, who, to, row[_WRITES], frame):
+            return 1  # last: a write that is remembered must not be checked again
+    if taken < active:
+        _put(shared[DATA], to, active, row[_NBYTES], np.uint32(0))
+        if shared[WRITTEN] != 0:
+            _put(shared[WRITTEN], to, active, row[_NBYTES], np.uint32(0xFFFF_FFFF))
+        _targets(row, operands, registers, lanes, whole, taken, shared, to)
+    _move(where[1], found, shared[DATA], to, taken, row[_NBYTES])
     if shared[WRITTEN] != 0:
-        _move(where[2], found, shared[WRITTEN], to, active, row[_NBYTES])
+        _move(where[2], found, shared[WRITTEN], to, taken, row[_NBYTES])
     _join(groups, runs, lanes, row[_STEP])
-    counters[GLOBAL_READ] += active * row[_NBYTES]
+    counters[GLOBAL_READ] += taken * row[_NBYTES]
     counters[SHARED_WRITTEN] += active * row[_NBYTES]
     counters[CHANGES] += 1
     return 0
 
 
 @part
-def _in_order(
-    row: Any, groups: Any, lanes: Any, runs: Any, active: Any, allocation: Any, found: Any, frame: Any
+def _reading(row: Any, operands: Any, registers: Any, lanes: Any, runs: Any, whole: Any) -> Any:
+    """Runs of the lanes that read all bytes: how many, -1 if some lanes read only a part; how many lanes they are."""
+    slot, mask = operands[row[SOURCE] + 2, SLOT], np.uint64(operands[row[SOURCE] + 2, MASK])
+    bytes_, size = longs_at(registers + slot * lanes * 8, lanes), np.uint64(row[_NBYTES])
+    wholes, taken = 0, 0
+    for r in range(len(runs)):
+        inside = False
+        for lane in range(runs[r, 0], runs[r, 1]):
+            here = bytes_[lane] & mask
+            if here != size and here != np.uint64(0):
+                return -1, 0
+            if here == size and not inside:
+                whole[wholes, 0] = lane
+                wholes += 1
+            inside = here == size
+            if inside:
+                whole[wholes - 1, 1] = lane + 1
+                taken += 1
+    return wholes, taken
+
+
+@part
+def _sources(
+    row: Any, operands: Any, registers: Any, lanes: Any, runs: Any, spaces: Any, allocations: Any, found: Any
 ) -> Any:
-    """Whether the order has nothing against the reads and the writes, whose offsets stand in `found`."""
-    size = active * 8
-    to, who, at = found + size, found + 2 * size, found + 3 * size
+    """Where the copies read, to address `found`, and what `place` says of it; -1 in place of the space if not legal."""
+    source = registers + operands[row[SOURCE] + 1, SLOT] * lanes * 8
+    offset, cut, low = np.uint64(row[_OFFSET]), np.uint64(row[_CUT]), np.uint64(row[_NBYTES] - 1)
+    where = place(row, (longs_at(source, lanes)[runs[0, 0]] + offset) & cut, spaces, allocations)
+    legal = where[0] == GLOBAL and _positions(source, runs, 0, offset, cut, low, where[3], where[4], found)
+    return where if legal else (-1, 0, 0, ZERO, ZERO, 0, 0, -1)
+
+
+@part
+def _targets(row: Any, operands: Any, registers: Any, lanes: Any, runs: Any, active: Any, shared: Any, to: Any) -> Any:
+    """Where the copies write, to address `to`; whether that is legal."""
+    target = registers + operands[row[SOURCE], SLOT] * lanes * 8
+    offset, cut, low = np.uint64(row[_TARGET_OFFSET]), np.uint64(row[_TARGET_CUT]), np.uint64(row[_NBYTES] - 1)
+    least, limit = np.uint64(shared[BASE] + row[_WINDOW]), np.uint64(shared[BYTES] - row[_NBYTES])
+    if not _positions(target, runs, shared[STARTS], offset, cut, low, least, limit, to):
+        return False
+    return shared[LIFE] == 0 or not touches_object(shared[LIFE], row[_NBYTES], to, active)
+
+
+@part
+def _issuers(runs: Any, active: Any, open_: Any, who: Any) -> None:
+    """The lanes, and behind them their open groups."""
     number(runs, who, active)
-    ticks, numbers, open_ = offsets_at(at, active), offsets_at(who, active), counts_at(groups[OPEN_GROUP], lanes)
+    numbers, ticks = offsets_at(who, active), offsets_at(who + active * 8, active)
     for i in range(active):
         ticks[i] = open_[numbers[i]]
-    if not passes(frame, GLOBAL, allocation, who, found, active, (row[_NBYTES], row[_READS], row[_STEP], 0, at)):
-        return False
-    return passes(frame, SHARED, -1, who, to, active, (row[_NBYTES], row[_WRITES], row[_STEP], 0, at))
+
+
+@part
+def _passes(row: Any, space: Any, allocation: Any, active: Any, who: Any, offsets: Any, flags: Any, frame: Any) -> Any:
+    """Whether the order has nothing against what the lanes' engines do."""
+    return passes(
+        frame, space, allocation, who, offsets, active, (row[_NBYTES], flags, row[_STEP], 0, who + active * 8)
+    )
 
 
 @part
@@ -121,6 +184,15 @@ def _move(source: Any, origins: Any, target: Any, places: Any, count: Any, nbyte
         for word in range(np.uint64(nbytes >> 2)):
             value = from_words[(origin[i] >> np.uint64(2)) + word] if source != 0 else np.uint32(0xFFFF_FFFF)
             to_words[(place_[i] >> np.uint64(2)) + word] = value
+
+
+@part
+def _put(target: Any, places: Any, count: Any, nbytes: Any, value: Any) -> None:
+    """A word, over and over, to offsets."""
+    place_, words = longs_at(places, count), words_at(target, _ANY)
+    for i in range(count):
+        for word in range(np.uint64(nbytes >> 2)):
+            words[(place_[i] >> np.uint64(2)) + word] = value
 
 
 @part

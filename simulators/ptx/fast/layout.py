@@ -70,10 +70,13 @@ REGISTERS, SLOTS, WIDTH, MASKS, FLAGS, NEVER_ROW, BRACKETS = 18, 19, 20, 21, 22,
 # hash table's keys, places and stamps.
 RUNS, RUN_COUNT, CHOSEN, SPACE_TABLE, ALLOCATION_TABLE, ALLOCATIONS, COUNTER_TABLE = 25, 26, 27, 28, 29, 30, 31
 SCRATCH, KEYS, PLACES, STAMPS = 32, 33, 34, 35
-ROOM = 5
+ROOM = 7
 # Of the present step, for its operation's function: its line, the lanes' runs and their number, how many lanes.
 LINE, HERE, HERE_COUNT, ACTIVE = 36, 37, 38, 39
-FRAME = 45
+# Lanes of a block where all blocks are whole, so that they may do the same, else 0; address of a number that is not 0
+# while the order notes what all blocks do in shared memory for the first one only.
+BLOCK_LANES, FOLDED = 45, 46
+FRAME = 47
 
 # Operations. 0 is none: the step is the reference engine's.
 COLD = 0

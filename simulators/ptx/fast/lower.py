@@ -155,14 +155,11 @@ class _Lowering:
         form = step.asynchronous
         assert isinstance(form, CopyForm)
         source, target = form.source, form.target
-        if (
-            form.source_bytes != NONE
-            or form.ignore != NONE
-            or target.space not in (StateSpace.SHARED, StateSpace.GENERIC)
-        ):
+        if form.ignore != NONE or target.space not in (StateSpace.SHARED, StateSpace.GENERIC):
             return None
         generic = target.space is StateSpace.GENERIC
-        load = (_SPACES[source.space], form.nbytes, source.offset & _EVERY_BIT, form.nbytes, _EVERY_BIT, False)
+        partial = form.source_bytes != NONE
+        load = (_SPACES[source.space], form.nbytes, source.offset & _EVERY_BIT, form.nbytes, _EVERY_BIT, partial)
         store = (
             SHARED_WINDOW if generic else 0,
             target.offset & _EVERY_BIT,
@@ -171,7 +168,8 @@ class _Lowering:
             Engine.CP_ASYNC.flags,
             Engine.CP_ASYNC.flags | AccessKind(writes=True).flags,
         )
-        sources = [(slot, self._mask(slot, 0)) for slot in (target.slot, source.slot)]
+        slots = (target.slot, source.slot, *((form.source_bytes,) if partial else ()))
+        sources = [(slot, self._mask(slot, 0)) for slot in slots[:2]] + [(slot, 0xFFFF_FFFF) for slot in slots[2:]]
         return Row(op.COPY, sources, constants=(*load, *store))
 
     def _matrix(self, step: Step, pc: int) -> Row | None:

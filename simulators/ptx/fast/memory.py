@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tileproof.simulators.ptx.fast.asking import number, passes
+from tileproof.simulators.ptx.fast.asking import FOLDED_CALL, count_from, number, passes
 from tileproof.simulators.ptx.fast.layout import (
     ASKED,
     ASKED_ALLOCATION,
     ASKED_SPACE,
+    BLOCK_LANES,
     CHANGES,
+    FOLDED,
     GLOBAL,
     GLOBAL_READ,
     GLOBAL_WRITTEN,
@@ -35,7 +37,7 @@ from tileproof.simulators.ptx.fast.layout import (
 )
 from tileproof.simulators.ptx.fast.parts import inlined, part
 from tileproof.simulators.ptx.fast.places import ANY, NBYTES, ZERO, find, place, touches_object
-from tileproof.simulators.ptx.fast.pointers import bytes_at, halves_at, longs_at, words_at
+from tileproof.simulators.ptx.fast.pointers import bytes_at, halves_at, longs_at, offsets_at, words_at
 
 # The constants of a memory step: the space; bytes of an element; what is added to the address; bytes of the access;
 # the bits of an address that count; whether all lanes have one address in one array;
@@ -146,7 +148,7 @@ def _extend(target: Any, n: Any, sign: Any, wide: Any) -> None:
 
 
 # Lanes whose offsets stay in the processor's nearest cache while they are used.
-_CHUNK = 512
+_CHUNK, _WARP = 512, 32
 
 
 @part
@@ -175,6 +177,66 @@ def _load_run(
                 if operands[result, SIGN]:
                     _extend(target, n, np.uint64(operands[result, SIGN]), np.uint64(operands[result, WIDE]))
     return True
+
+
+@part
+def _passes_folded(
+    row: Any, registers: Any, base: Any, lanes: Any, active: Any, where: Any, found: Any, frame: Any
+) -> Any:
+    """Whether all blocks of the wave access the same of their shared memories, and the order notes it for the first."""
+    block = frame[BLOCK_LANES]
+    if block == 0 or active != lanes or offsets_at(frame[FOLDED], 1)[0] == 0:
+        return False
+    addresses, other = longs_at(registers + base * lanes * 8, lanes), ZERO
+    for i in range(np.uint64(lanes - block)):
+        other |= addresses[i + np.uint64(block)] ^ addresses[i]
+    if other != ZERO:
+        return False
+    _, _, _, least, limit, starts, life, _ = where
+    low, offset, cut = np.uint64(row[NBYTES] - 1), np.uint64(row[_OFFSET]), np.uint64(row[_CUT])
+    if life != 0 or not find(registers + base * lanes * 8, block, starts, offset, cut, low, least, limit, found):
+        return False
+    who = found + lanes * 8
+    count_from(0, who, block)
+    return passes(frame, SHARED, where[7], who, found, block, (row[NBYTES], row[_ACCESS], row[_STEP], FOLDED_CALL, 0))
+
+
+@part
+def _load_ordered(
+    row: Any, operands: Any, registers: Any, lanes: Any, runs: Any, r: Any, where: Any, found: Any, frame: Any
+) -> Any:
+    """Load by neighbouring lanes whose order is checked too, chunk by chunk; 0, 1 or 2 as of `load`."""
+    _, data, written, least, limit, starts, life, _ = where
+    low, size = np.uint64(row[NBYTES] - 1), row[_SIZE]
+    base = registers + operands[row[SOURCE], SLOT] * lanes * 8
+    access, who = (row[NBYTES], row[_ACCESS], row[_STEP], 0, 0), found + lanes * 8
+    start, last = runs[r, 0], runs[r, 1]
+    while start < last:
+        n = min(_CHUNK - (start & (_WARP - 1)), last - start)  # whole warps
+        own = starts + start * 8 if starts != 0 else 0
+        if not find(base + start * 8, n, own, np.uint64(row[_OFFSET]), np.uint64(row[_CUT]), low, least, limit, found):
+            return 1
+        if life != 0 and touches_object(life, row[NBYTES], found, n):
+            return 1
+        if written != 0 and not _all_written(written, row[NBYTES], found, n):
+            return 1
+        count_from(start, who, n)
+        if not passes(frame, where[0], where[7], who, found, n, access):
+            count = _find_all(row, base, runs, where, found)  # what is asked now must not be handed back later
+            if count == 0 or (written != 0 and not _all_written(written, row[NBYTES], found, count)):
+                return 1
+            frame[ASKED], frame[ASKED_SPACE], frame[ASKED_ALLOCATION] = count, where[0], where[7]
+            return 2
+        for index in range(row[RESULTS]):
+            result = row[RESULT] + index
+            slot = operands[result, SLOT]
+            if slot >= 0:
+                target = registers + (slot * lanes + start) * 8
+                _gather(data + index * size, size, found, n, target)
+                if operands[result, SIGN]:
+                    _extend(target, n, np.uint64(operands[result, SIGN]), np.uint64(operands[result, WIDE]))
+        start += n
+    return 0
 
 
 @part
@@ -236,11 +298,20 @@ def load(
         if not _spread(row, operands, registers, lanes, runs, where, address):
             return 1
     else:
-        ordered = frame[ORDERED] != 0 and where[0] <= SHARED
+        ordered = frame[ORDERED] != 0 and frame[PASSED] == 0 and where[0] <= SHARED
+        together = not ordered or active >= _WARP * len(runs)
         for index in range(row[RESULTS]):  # a result in the address register must not be seen before all is checked
-            if ordered or operands[row[RESULT] + index, SLOT] == base:
-                return _load_checked(row, operands, registers, lanes, runs, where, counters, found, frame)
+            together &= operands[row[RESULT] + index, SLOT] != base
+        if not together:
+            return _load_checked(row, operands, registers, lanes, runs, where, counters, found, frame)
+        if ordered and where[0] == SHARED and _passes_folded(row, registers, base, lanes, active, where, found, frame):
+            ordered = False
         for r in range(len(runs)):
+            if ordered:
+                answer = _load_ordered(row, operands, registers, lanes, runs, r, where, found, frame)
+                if answer:
+                    return answer
+                continue
             if not _load_run(row, operands, registers, lanes, runs[r, 0], runs[r, 1], where, found):
                 return 1
     _count_read(counters, where[0], active * row[NBYTES])
@@ -377,7 +448,11 @@ def store(
     count = _find_all(row, base, runs, where, found)
     if count == 0 or not _distinct(found, count, keys, stamps):
         return 1
-    if _asks(row, where, lanes, runs, found, count, frame):
+    ordered = space != SHARED or frame[ORDERED] == 0 or frame[PASSED] != 0
+    if not ordered:
+        slot = operands[row[SOURCE], SLOT]
+        ordered = _passes_folded(row, registers, slot, lanes, active, where, found + lanes * 16, frame)
+    if (not ordered or space != SHARED) and _asks(row, where, lanes, runs, found, count, frame):
         return 2
     size = row[_SIZE]
     for index in range(row[SOURCES] - 1):

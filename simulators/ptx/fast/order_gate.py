@@ -8,29 +8,30 @@ from typing import Any
 import numba
 import numpy as np
 
+from tileproof.simulators.ptx.fast.asking import FOLDED_CALL
 from tileproof.simulators.ptx.fast.layout import SHARED
 from tileproof.simulators.ptx.fast.parts import inlined
 from tileproof.simulators.ptx.fast.pointers import as_pointer
 from tileproof.simulators.ptx.machine.memory import GlobalMemory, Lanes
 from tileproof.simulators.ptx.machine.order import compiled_order as core
 from tileproof.simulators.ptx.machine.order import compiled_warps
-from tileproof.simulators.ptx.machine.order.checks import Memory
 from tileproof.simulators.ptx.machine.order.kinds import Engine
+from tileproof.simulators.ptx.machine.order.remembered import Memory
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import StateSpace
 
-# Addresses and lengths of clocks and of what lanes know; then of the records of each memory; then of the lines of the
-# shadows of allocations; then the line of the shared memory's shadow; then the components of engines; then which shadow
+# Addresses and lengths of clocks and of what lanes know; then of the records of each memory; then of the shadows of
+# allocations; then the shadow of the shared memory; then the components of engines; then which shadow
 # was missing, an allocation's number or that of the shared one.
 _ROWS, _ROW_COUNT, _COMPONENTS, _VIEWS, _PLANE_COUNT, _LANES, _MINDS, _SPANS, _SPAN_COUNT = 0, 1, 2, 3, 4, 5, 6, 7, 8
 _MAPS, _MAP_COUNT, _SHAPE, _KEPT, _TICKS = 9, 10, 11, 12, 13
-_MEMORIES, _MEMORY_COLUMNS = 14, 10
+_MEMORIES, _MEMORY_COLUMNS = 14, 13
 _RECORDS, _RECORD_COUNT, _NODES, _NODE_COUNT, _STATE, _LAST, _STEPS, _PATTERNS, _PLANES, _LONGEST = range(10)
-_LINES, _SHARED_LINE, _ENGINES, _MISSING, _TABLE = 34, 35, 38, 39, 40
-# A line of a shadow: addresses of its slots; a granule's bytes as a power of two. Zeros: not known.
-_WRITES, _READS, _SHIFT, _LINE_COLUMNS = 0, 1, 2, 3
+_LEAVES, _LEAF_COUNT, _LAST_WARPS = 10, 11, 12
+_SHADOWS, _SHARED, _ENGINES, _MISSING, _TABLE = 40, 41, 44, 45, 46
+# A shadow: address and number of its lines; a granule's bytes as a power of two. Zeros: not known.
+_LINES, _LINE_COUNT, _SHIFT, _SHADOW_COLUMNS = 0, 1, 2, 3
 
-_ANY = 1 << 40
 _NONE, _SHARED_SHADOW = -2, -1
 _LANE, _WARPGROUP = 31, 128
 #: Number of the engines of warpgroups.
@@ -79,11 +80,11 @@ def _made(stamp: int) -> Any:
             return 1
         t = _longs(table, (_TABLE,))
         if space == SHARED:
-            writes, reads, shift = t[_SHARED_LINE + _WRITES], t[_SHARED_LINE + _READS], t[_SHARED_LINE + _SHIFT]
+            shadow = _longs(table + _SHARED * 8, (_SHADOW_COLUMNS,))
         else:
-            line = _longs(t[_LINES] + allocation * _LINE_COLUMNS * 8, (_LINE_COLUMNS,))
-            writes, reads, shift = line[_WRITES], line[_READS], line[_SHIFT]
-        if writes == 0 or nbytes & ((1 << shift) - 1):
+            shadow = _longs(t[_SHADOWS] + allocation * _SHADOW_COLUMNS * 8, (_SHADOW_COLUMNS,))
+        shift = shadow[_SHIFT]
+        if shadow[_LINES] == 0 or nbytes & ((1 << shift) - 1):
             t[_MISSING] = _SHARED_SHADOW if space == SHARED else allocation
             return 1
         engines = count if at != 0 else 0
@@ -91,8 +92,11 @@ def _made(stamp: int) -> Any:
         if engines > 0 and not _components(t, flags, _longs(lanes, (engines,)), components):
             return 1
         m = _longs(table + (_MEMORIES + space * _MEMORY_COLUMNS) * 8, (_MEMORY_COLUMNS,))
+        state = _longs(m[_STATE], (core.STATES,))
+        if space == SHARED and state[core.FOLDED] != 0 and not by_warp & FOLDED_CALL:
+            return 1
         warps = t[_LANES] >> 5
-        passed = _pass_warps(
+        answer = _pass_warps(
             _words(t[_ROWS], (t[_ROW_COUNT], t[_COMPONENTS])),
             _words(t[_VIEWS], (t[_PLANE_COUNT], t[_LANES], core.VIEW_COLUMNS)),
             numba.carray(as_pointer(t[_MINDS]), (warps,), np.uint8),
@@ -102,25 +106,25 @@ def _made(stamp: int) -> Any:
             _longs(m[_PLANES] + (32 if flags & core.ASYNC_PROXY else 0), (4,)),
             _words(m[_RECORDS], (m[_RECORD_COUNT], core.RECORD_COLUMNS)),
             _slots(m[_NODES], (m[_NODE_COUNT], core.NODE_COLUMNS)),
-            _longs(m[_STATE], (core.STATES,)),
-            _words(m[_LAST], (warps, m[_STEPS])),
+            state,
+            _words(m[_LAST], (m[_STEPS], m[_LAST_WARPS])),
             _longs(m[_PATTERNS], (m[_STEPS], compiled_warps.PATTERN)),
-            _longs(t[_KEPT], (2 * core.LONGEST_CHAIN, 3)),
-            _slots(writes, (_ANY,)),
-            _slots(reads, (_ANY,)),
+            _longs(t[_KEPT], (core.KEPT, 3)),
+            _slots(shadow[_LINES], (shadow[_LINE_COUNT], 2)),
+            _slots(m[_LEAVES], (m[_LEAF_COUNT], 1 << core.LINE_SHIFT)),
             shift,
             _longs(lanes, (count,)),
             _longs(offsets, (count,)),
             nbytes,
             flags,
             pc,
-            by_warp != 0,
+            by_warp & 1 != 0,
             _words(t[_TICKS], (warps,)),
             m[_LONGEST],
             components,
             ticks,
         )
-        return 0 if passed else 1
+        return 0 if answer == compiled_warps.PASSED else 1
 
     return gate
 
@@ -140,8 +144,8 @@ class OrderGate:
         self.function = int(_gate.address)
         self._table = np.zeros(_TABLE, np.int64)
         self.table = self._table.ctypes.data
-        self._lines = np.zeros((0, _LINE_COLUMNS), np.int64)
-        self._kept = np.zeros((2 * core.LONGEST_CHAIN, 3), np.int64)
+        self._shadows = np.zeros((0, _SHADOW_COLUMNS), np.int64)
+        self._kept = np.zeros((core.KEPT, 3), np.int64)
         self._table[_KEPT] = self._kept.ctypes.data
         self._arrays: tuple[object, ...] = ()
         self._moves: tuple[object, ...] = ()
@@ -154,14 +158,14 @@ class OrderGate:
         table[_MINDS], table[_SHAPE] = knowledge.minds.ctypes.data, knowledge.shape.ctypes.data
         table[_TICKS], table[_ENGINES] = knowledge.ticks.ctypes.data, knowledge.engines.ctypes.data
         table[_MISSING] = _NONE
-        self._arrays = self._moves = ()
+        table[_SHARED : _SHARED + _SHADOW_COLUMNS] = 0
         self.look(wave)
 
     def look(self, wave: Wave) -> None:
         """See what was replaced since; to be called before the loop is."""
         checks, clocks = wave.order.checks, wave.order.knowledge.clocks
         memories = checks.global_memory, checks.shared
-        tables = [table for memory in memories for table in (memory.touched.records, memory.touched.nodes)]
+        tables = [table for memory in memories for table in (memory.last, *memory.touched.tables)]
         arrays = (clocks.rows, clocks.spans, clocks.maps, *tables)
         if len(self._arrays) != len(arrays) or any(a is not b for a, b in zip(self._arrays, arrays, strict=True)):
             self._arrays = arrays
@@ -178,9 +182,9 @@ class OrderGate:
         moves = (allocations, *(memory.touched.moves for memory in memories))
         if not self._moves or self._moves[0] is not allocations or self._moves[1:] != moves[1:]:
             self._moves = moves
-            self._lines = np.zeros((len(allocations), _LINE_COLUMNS), np.int64)
-            self._table[_LINES] = self._lines.ctypes.data
-            self._table[_SHARED_LINE : _SHARED_LINE + _LINE_COLUMNS] = 0
+            self._shadows = np.zeros((len(allocations), _SHADOW_COLUMNS), np.int64)
+            self._table[_SHADOWS] = self._shadows.ctypes.data
+            self._table[_SHARED : _SHARED + _SHADOW_COLUMNS] = 0
         if self._table[_MISSING] != _NONE:
             self._find(wave, device_memory, int(self._table[_MISSING]))
 
@@ -190,11 +194,11 @@ class OrderGate:
         self._table[_MISSING] = _NONE
         if shadow is None:
             return
-        line = shadow.writes.ctypes.data, shadow.reads.ctypes.data, shadow.shift
+        line = shadow.lines.ctypes.data, len(shadow.lines), shadow.shift
         if missing == _SHARED_SHADOW:
-            self._table[_SHARED_LINE : _SHARED_LINE + _LINE_COLUMNS] = line
+            self._table[_SHARED : _SHARED + _SHADOW_COLUMNS] = line
         else:
-            self._lines[missing] = line
+            self._shadows[missing] = line
 
 
 def _memory_line(memory: Memory) -> Lanes:
@@ -202,8 +206,9 @@ def _memory_line(memory: Memory) -> Lanes:
     return np.array(
         [
             *(touched.records.ctypes.data, len(touched.records), touched.nodes.ctypes.data, len(touched.nodes)),
-            *(touched.state.ctypes.data, memory.last.ctypes.data, memory.last.shape[1], memory.patterns.ctypes.data),
-            *(memory.planes.ctypes.data, memory.longest),
+            *(touched.state.ctypes.data, memory.last.ctypes.data, memory.last.shape[0], memory.patterns.ctypes.data),
+            *(memory.planes.ctypes.data, memory.longest, touched.leaves.ctypes.data, len(touched.leaves)),
+            memory.last.shape[1],
         ],
         np.int64,
     )

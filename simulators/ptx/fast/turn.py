@@ -109,6 +109,9 @@ class FastTurns:
             self._gate.begin(wave)
             self._frame[layout.GATE], self._frame[layout.GATE_TABLE] = self._gate.function, self._gate.table
             self._know(wave.order.knowledge)
+            whole = wave.geometry.threads == wave.geometry.lanes_per_block
+            self._frame[layout.BLOCK_LANES] = wave.geometry.lanes_per_block if whole else 0
+            self._frame[layout.FOLDED] = wave.order.checks.shared.touched.state[core.FOLDED :].ctypes.data
         registers = wave.registers
         self._frame[layout.SLOTS], self._frame[layout.WIDTH] = registers.values.shape
         self._point(

@@ -32,10 +32,15 @@ def copy(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     taken = _source_bytes(wave, step, form, owners)
     if taken is None:
         _issue_all(wave, step, pc, form, owners, target.offsets, form.nbytes)
-        return
-    for nbytes in np.unique(taken).tolist():
-        here = np.flatnonzero(taken == nbytes)
-        _issue_all(wave, step, pc, form, owners[here], target.offsets[here], nbytes)
+    else:
+        for nbytes in np.unique(taken).tolist():
+            here = np.flatnonzero(taken == nbytes)
+            _issue_all(wave, step, pc, form, owners[here], target.offsets[here], nbytes)
+    ticks = groups.open[owners].astype(np.int64)
+    wave.order.async_access(
+        Engine.CP_ASYNC, ticks, step, pc, owners, True, StateSpace.SHARED, wave.shared, target.offsets, form.nbytes
+    )
+    wave.count_written(StateSpace.SHARED, form.nbytes * owners.size)
 
 
 def _source_bytes(wave: Wave, step: Step, form: CopyForm, lanes: Lanes) -> Lanes | None:
@@ -87,8 +92,6 @@ def _issue(
             Engine.CP_ASYNC, groups, step, pc, lanes, False, source.space, source.backing, source.offsets, nbytes
         )
         wave.count_read(source.space, nbytes * lanes.size)
-    order.async_access(Engine.CP_ASYNC, groups, step, pc, lanes, True, StateSpace.SHARED, shared, offsets, form.nbytes)
-    wave.count_written(StateSpace.SHARED, form.nbytes * lanes.size)
     flight = SmallCopy(step, lanes, groups, shared, offsets, source.backing, source.offsets, form.nbytes, nbytes)
     wave.asynchronous.in_flight.issue(wave, flight)
 

@@ -14,6 +14,7 @@ from tileproof.simulators.ptx.machine.order.kinds import AccessKind, Engine
 from tileproof.simulators.ptx.machine.order.knowledge import Knowledge, Plane, Snapshot
 from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
 from tileproof.simulators.ptx.machine.order.patterns import Places
+from tileproof.simulators.ptx.machine.order.remembered import Memory
 from tileproof.simulators.ptx.machine.order.shadow import Shadow
 from tileproof.simulators.ptx.machine.order.touched import Touched
 from tileproof.simulators.ptx.machine.reporter import Reporter
@@ -21,74 +22,100 @@ from tileproof.simulators.ptx.program import Program, Scope, StateSpace, Step
 
 _THREADS: Lanes = np.zeros(0, np.int64)
 _ALL_LANES = 0xFFFF_FFFF
-_NO_LIMIT = 1 << 40
 _FIRST_FOUND = 64
 #: Engines, as in the flags of a record, whose accesses are usually plain.
 _PLAIN_ENGINES = (Engine.CP_ASYNC + 1, Engine.WGMMA + 1, Engine.BARRIER + 1)
 
 
-class Memory:
-    """Records of one kind of memory, as one wave uses them.
-
-    Attributes:
-        touched: the tables.
-        last: int32 [warps, steps], see `compiled_order`.
-        patterns: int64 [steps, 132], see `compiled_warps`.
-        longest: sets of accesses may grow to this.
-        planes: int64 [2, 4]: for accesses by the generic and by the async proxy, see `find_conflicts`.
-    """
-
-    def __init__(self, touched: Touched, warps: int, steps: int, longest: int, planes: Lanes) -> None:
-        self.touched = touched
-        self.last = np.zeros((warps, steps), np.int32)
-        self.patterns = np.zeros((steps, compiled_warps.PATTERN), np.int64)
-        self.longest = longest
-        self.planes = planes
-        self._collections = touched.collections
-
-    def make_room(self, accesses: int, granules: int) -> None:
-        """Room in the tables for so many more accesses."""
-        self.touched.make_room(accesses, granules)
-        if self._collections != self.touched.collections:
-            self._collections = self.touched.collections
-            self.last[:] = 0
-
-
 class Checks:
     """Checks and records the accesses of one wave.
+
+    Blocks in lock step usually do the same in their shared memories. After a barrier of all threads the shadow of
+    shared memory is folded: what all blocks do alike the fast engine checks and notes for the first one only, until
+    something else happens; then it is noted for each block as if it had been from the beginning.
 
     Args:
         program: the kernel.
         reporter: where findings go.
         launch: what outlives the wave.
         knowledge: of the wave.
+        by_threads: only threads of one block each touch shared memory.
+        blocks_meet: a block may be ordered after another one.
     """
 
-    def __init__(self, program: Program, reporter: Reporter, launch: LaunchOrder, knowledge: Knowledge) -> None:
+    def __init__(
+        self,
+        program: Program,
+        reporter: Reporter,
+        launch: LaunchOrder,
+        knowledge: Knowledge,
+        *,
+        by_threads: bool,
+        blocks_meet: bool,
+    ) -> None:
         self._program = program
         self._reporter = reporter
         self._knowledge = knowledge
         self._explanation = Explanation(program, reporter, launch, knowledge)
         warps, steps = knowledge.ticks.size, len(program.steps)
-        self.shared = Memory(launch.shared_memory, warps, steps, _NO_LIMIT, _planes(knowledge, Plane.ASYNC_SHARED))
-        self.global_memory = Memory(
-            launch.global_memory, warps, steps, core.LONGEST_CHAIN, _planes(knowledge, Plane.ASYNC_GLOBAL)
-        )
+        longest = core.LONGEST_KNOWN_CHAIN if blocks_meet else core.LONGEST_CHAIN
+        if launch.memories is None or launch.memories[0].last.shape[1] < warps:
+            launch.memories = (
+                Memory(launch.global_memory, warps, steps, longest, _planes(knowledge, Plane.ASYNC_GLOBAL)),
+                Memory(launch.shared_memory, warps, steps, core.NO_LIMIT, _planes(knowledge, Plane.ASYNC_SHARED)),
+            )
+        self.global_memory, self.shared = launch.memories
         self._found: Lanes = np.zeros((_FIRST_FOUND, 3), np.int64)
-        self._kept: Lanes = np.zeros((2 * core.LONGEST_CHAIN, 3), np.int64)
+        self._kept: Lanes = np.zeros((core.KEPT, 3), np.int64)
         self._flags: dict[AccessKind, int] = {}
+        geometry = reporter.geometry
+        self._window: Shadow | None = None
+        self._units = geometry.clusters
+        self._by_threads = by_threads
+        self._foldable = self._units > 1 and geometry.threads == geometry.lanes_per_block
+
+    def forget_shared(self, window: Backing | None) -> bool:
+        """All threads of all blocks meet: what they did in shared memory is before what follows, and is forgotten.
+
+        Not where anybody else may touch it, an engine or a peer of the cluster.
+        """
+        if not self._by_threads or window is None or window.shadow is None:
+            return False
+        self._window = shadow = window.shadow
+        whole_lines = window.nbytes // self._units % (1 << (shadow.shift + core.LINE_SHIFT)) == 0
+        self.shared.touched.forget(shadow, self._foldable and whole_lines)
+        return True
+
+    def unfold(self) -> None:
+        """Blocks do no longer the same: from now on each has its own."""
+        touched, window = self.shared.touched, self._window
+        if not touched.state[core.FOLDED] or window is None:
+            return
+        touched.state[core.FOLDED] = 0
+        if touched.state[core.NEXT_RECORD] == 1:
+            return
+        self._foldable = False  # it would happen again
+        stride = len(window.lines) // self._units
+        tables = touched.records, touched.nodes, touched.state
+        while not core.unfold(
+            window.lines, touched.leaves, *tables, self._knowledge.shape, self._knowledge.ticks, self._units, stride
+        ):
+            touched.make_room_for(self._units)
+            tables = touched.records, touched.nodes, touched.state
 
     def memory(self, space: StateSpace) -> Memory:
-        """The records of a space."""
-        return self.global_memory if space is StateSpace.GLOBAL else self.shared
+        """The records of a space, of each block for itself."""
+        if space is StateSpace.GLOBAL:
+            return self.global_memory
+        self.unfold()
+        return self.shared
 
     def shadow(self, memory: Memory, backing: Backing, nbytes: int) -> Shadow:
         """The shadow of a backing array, with granules of at most `nbytes`."""
         if backing.shadow is None:
             backing.shadow = memory.touched.shadow(backing.nbytes)
         if nbytes & ((1 << backing.shadow.shift) - 1):
-            backing.shadow.refine(nbytes)
-            memory.touched.moves += 1
+            memory.touched.refine(backing.shadow, nbytes)
         return backing.shadow
 
     def access(
@@ -190,35 +217,38 @@ class Checks:
         """Whether the access is one that nothing speaks against, and is remembered now."""
         knowledge, touched = self._knowledge, memory.touched
         clocks = knowledge.clocks
-        passed: bool = compiled_warps.pass_warps(
-            clocks.rows,
-            knowledge.views,
-            knowledge.minds,
-            clocks.spans,
-            clocks.maps,
-            knowledge.shape,
-            memory.planes[1 if flags & core.ASYNC_PROXY else 0],
-            touched.records,
-            touched.nodes,
-            touched.state,
-            memory.last,
-            memory.patterns,
-            self._kept,
-            shadow.writes,
-            shadow.reads,
-            shadow.shift,
-            lanes,
-            offsets,
-            nbytes,
-            flags,
-            pc,
-            by_warp,
-            knowledge.ticks,
-            memory.longest,
-            components,
-            at,
-        )
-        return passed
+        while True:
+            answer = compiled_warps.pass_warps(
+                clocks.rows,
+                knowledge.views,
+                knowledge.minds,
+                clocks.spans,
+                clocks.maps,
+                knowledge.shape,
+                memory.planes[1 if flags & core.ASYNC_PROXY else 0],
+                touched.records,
+                touched.nodes,
+                touched.state,
+                memory.last,
+                memory.patterns,
+                self._kept,
+                shadow.lines,
+                touched.leaves,
+                shadow.shift,
+                lanes,
+                offsets,
+                nbytes,
+                flags,
+                pc,
+                by_warp,
+                knowledge.ticks,
+                memory.longest,
+                components,
+                at,
+            )
+            if answer != compiled_warps.NO_ROOM:
+                return bool(answer == compiled_warps.PASSED)
+            touched.make_room(lanes.size, lanes.size * (nbytes >> shadow.shift))
 
     def _find(
         self, memory: Memory, shadow: Shadow, lanes: Lanes, offsets: Lanes, nbytes: int, flags: int, asked: int
@@ -238,8 +268,8 @@ class Checks:
                 touched.records,
                 touched.nodes,
                 touched.state,
-                shadow.writes,
-                shadow.reads,
+                shadow.lines,
+                touched.leaves,
                 shadow.shift,
                 lanes,
                 offsets,
@@ -277,8 +307,8 @@ class Checks:
             touched.nodes,
             touched.state,
             memory.last,
-            shadow.writes,
-            shadow.reads,
+            shadow.lines,
+            touched.leaves,
             shadow.shift,
             lanes,
             offsets,
@@ -291,7 +321,7 @@ class Checks:
             at,
             memory.longest,
         ):
-            memory.make_room(lanes.size, lanes.size * (nbytes >> shadow.shift))
+            touched.make_room(lanes.size, lanes.size * (nbytes >> shadow.shift))
 
     def forget_ended(self, places: Places, space: StateSpace, backing: Backing, offsets: Lanes) -> None:
         """Release sequences that a weak store has ended since."""
@@ -300,10 +330,14 @@ class Checks:
             return
         for offset in np.unique(offsets).tolist():
             place = places.find(id(backing), offset)
-            if place is not None:
-                slot = int(shadow.writes[offset >> shadow.shift])
-                if core.last_is_weak(touched.records, touched.nodes, touched.state, slot):
-                    place.restart()
+            if place is not None and self._last_is_weak(touched, shadow, offset >> shadow.shift):
+                place.restart()
+
+    @staticmethod
+    def _last_is_weak(touched: Touched, shadow: Shadow, granule: int) -> bool:
+        tables = touched.records, touched.nodes, touched.state
+        weak: bool = core.last_is_weak(shadow.lines, touched.leaves, *tables, shadow.shift, granule)
+        return weak
 
     def _report(
         self,

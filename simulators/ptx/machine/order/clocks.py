@@ -18,7 +18,7 @@ from tileproof.simulators.ptx.machine.memory import Lanes, Mask
 from tileproof.simulators.ptx.machine.order import compiled_order as core
 
 Table = NDArray[np.int32]
-_FIRST_ROWS = 64
+_FIRST_ROWS, _FIRST_BYTES = 64, 1 << 20
 _FIRST_ENTRIES = 1 << 8
 
 
@@ -46,10 +46,11 @@ class Clocks:
     """
 
     def __init__(self, nothing: Table) -> None:
-        self.rows: Table = np.zeros((_FIRST_ROWS, nothing.size), np.int32)
+        first_rows = max(_FIRST_ROWS, _FIRST_BYTES // nothing.nbytes)
+        self.rows: Table = np.zeros((first_rows, nothing.size), np.int32)
         self.rows[0] = nothing
         self._components = nothing.size
-        self._free_rows = list(range(_FIRST_ROWS - 1, 0, -1))
+        self._free_rows = list(range(first_rows - 1, 0, -1))
         self.spans: Lanes = np.zeros((_FIRST_ROWS, 2), np.int64)
         self._free_maps = list(range(_FIRST_ROWS - 1, 0, -1))
         self.maps: Table = np.zeros((_FIRST_ENTRIES, 2), np.int32)
@@ -71,11 +72,22 @@ class Clocks:
             self.rows = wider
         return first
 
-    def new_rows(self, count: int) -> Lanes:
-        """Rows like row 0. They must be held, by a holder or by `holding`, before anything more is asked for."""
+    @property
+    def has_maps(self) -> bool:
+        """Whether anybody may know anything of another unit."""
+        return self._entries > 0
+
+    def take_rows(self, count: int) -> Lanes:
+        """Rows that hold anything. They must be held, by a holder or by `holding`, before more is asked for."""
         if len(self._free_rows) < count:
             self._collect(count, 0)
-        fresh = np.array([self._free_rows.pop() for _ in range(count)], np.int64)
+        fresh = np.array(self._free_rows[-count:], np.int64)
+        del self._free_rows[-count:]
+        return fresh
+
+    def new_rows(self, count: int) -> Lanes:
+        """Rows like row 0, to be held like those of `take_rows`."""
+        fresh = self.take_rows(count)
         self.rows[fresh] = self.rows[0]
         return fresh
 

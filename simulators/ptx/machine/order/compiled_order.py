@@ -7,12 +7,16 @@ One file, because numba's cache watches the file of a compiled function only. Ar
     views    int32 [planes, lanes, 7]: what a lane knows: a row, a map of other units' rows, and bounds of its own
     maps     int32 [entries, 2]: unit and row, ascending units; spans int64 [maps, 2]: where each map's entries are
     records  int32 [records, 8]: accesses of one warp, by one instruction, in one interval of its clock
-    nodes    uint32 [nodes, 3]: chained sets of accesses: record, lanes, the rest of the set
-    writes, reads  uint32 [granules]: slots
+    nodes    uint32 [nodes, 4]: chained sets of accesses: record, lanes, the rest of the set
+    lines    uint32 [lines, 2]: of 16 neighbouring granules the last writes, and the reads since
+    leaves   uint32 [leaves, 16]: a slot for each granule of a line that is not touched in one way
 
 A slot is 0 or empty for what is too old to matter; a record and a lane; or (bit 31) a node and a lane. A node's lanes
 are a mask relative to the lane of the slot that leads to it, and its rest is a slot relative to it too, so that
 neighbouring granules that neighbouring lanes touch in the same way share one node.
+
+A line holds the slot of its first granule, and the lane of the slots behind grows by one with every SIZE bytes of the
+record that the slot leads to first; or (bits 31 and 30) the number of a leaf.
 """
 
 from collections.abc import Callable
@@ -25,11 +29,21 @@ from tileproof.oracle.numbers.compiled import borrowing, borrowing_inlined, comp
 # Columns of a view.
 ROW, FOREIGN, TICK, OWN_ENGINES, VIEW_COLUMNS = 0, 1, 2, 3, 7
 # Columns of a record.
-UNIT, COMPONENT, AT, PC, FLAGS, WARP_OF, RECORD_COLUMNS = 0, 1, 2, 3, 4, 5, 8
+UNIT, COMPONENT, AT, PC, FLAGS, WARP_OF, SIZE, RECORD_COLUMNS = 0, 1, 2, 3, 4, 5, 6, 8
 # Columns of a node.
-RECORD, MASK, REST, NODE_COLUMNS = 0, 1, 2, 3
+RECORD, MASK, REST, NODE_COLUMNS = 0, 1, 2, 4
 # Of the state of the tables.
-NEXT_RECORD, NEXT_NODE, FIRST_RECORD, FIRST_NODE, STATES = 0, 1, 2, 3, 4
+NEXT_RECORD, NEXT_NODE, FIRST_RECORD, FIRST_NODE, NEXT_LEAF, FREE_LEAF, LIVE_LEAVES, FOLDED, STATES = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+)
 # Of the shape of a wave.
 LANES_PER_UNIT, UNIT_BASE, LANES_PER_BLOCK, WARPS_PER_UNIT, SHAPES = 0, 1, 2, 3, 4
 
@@ -47,14 +61,30 @@ SIZE_SHIFT = 10  # 4 bits: log2 of the bytes of an element
 ENGINE_SHIFT = 16  # engine + 1, 0 for a thread
 ENGINE_MASK = 7
 
+#: Whether all lanes of a warp know the same, but for what is their own.
+DIFFERENT, SAME, UNKNOWN = 0, 1, 2
+
 #: A bound that covers all there will be; the largest tick.
 EVER = 2**31 - 1
 NODE = 1 << 31
+LEAF = NODE | 1 << 30
+#: Granules of a line, as a power of two.
+LINE_SHIFT = 4
+#: The sides of a line.
+WRITTEN, READ = 0, 1
+#: The size of a record whose accesses are by one lane each, or by all lanes of a warp: lanes never grow along a line.
+ALONE = 40
+_INSIDE = (1 << LINE_SHIFT) - 1
 _NUMBER = (1 << 26) - 1
+_LEAF_NUMBER = (1 << 30) - 1
 _ALL = 0xFFFF_FFFF
 _LANE = 31
-# Readers of one place that are kept at most: of global memory only, where all blocks of a launch may read it.
-LONGEST_CHAIN = 64
+# Readers of one place in global memory that are kept at most. Where blocks of a launch have no order at all, readers of
+# two units stand for all others: whoever writes there later races with one of the two. Where they may have some, the
+# last ones are kept; in shared memory all are.
+LONGEST_CHAIN, LONGEST_KNOWN_CHAIN, NO_LIMIT = 64, 1024, 1 << 40
+#: Rows of scratch for the accesses of a set.
+KEPT = 2048
 
 Array = Any
 integer = cast(Callable[[Any], int], np.int64)
@@ -173,6 +203,83 @@ def is_empty(state: Array, slot: int) -> bool:
 
 
 @borrowing_inlined
+def _leading(nodes: Array, slot: int) -> int:
+    """The record that a slot leads to first."""
+    number = (slot >> 5) & _NUMBER
+    return integer(nodes[number, RECORD]) if slot & NODE else integer(number)
+
+
+@borrowing_inlined
+def _behind(slot: int, inside: int, step: int) -> int:
+    """The slot of a granule of a line, by that of the first one; lanes grow by one with every 2^step granules."""
+    return (slot & ~_LANE) | ((slot + (inside >> step)) & _LANE)
+
+
+@borrowing_inlined
+def slot_of(
+    lines: Array, leaves: Array, records: Array, nodes: Array, shift: int, granule: int, side: int
+) -> int:  # fmt: skip
+    """The slot of a granule."""
+    slot = integer(lines[granule >> LINE_SHIFT, side])
+    if slot >= LEAF:
+        return integer(leaves[slot & _LEAF_NUMBER, granule & _INSIDE])
+    if slot == 0:
+        return slot
+    return _behind(slot, granule & _INSIDE, records[_leading(nodes, slot), SIZE] - shift)
+
+
+@borrowing_inlined
+def is_clear(lines: Array, state: Array, line: int) -> bool:
+    """Whether a line holds no reads that count."""
+    slot = integer(lines[line, READ])
+    return slot < LEAF and (slot == 0 or is_empty(state, slot))
+
+
+@borrowing_inlined
+def _new_leaf(leaves: Array, state: Array) -> int:
+    """The number of a leaf that nobody has; -1 if there is none."""
+    if state[LIVE_LEAVES] + 2 >= leaves.shape[0]:
+        return integer(-1)
+    state[LIVE_LEAVES] += 1
+    leaf = state[FREE_LEAF]
+    if leaf:
+        state[FREE_LEAF] = leaves[leaf, 0]
+        return integer(leaf)
+    state[NEXT_LEAF] += 1
+    return integer(state[NEXT_LEAF] - 1)
+
+
+@borrowing_inlined
+def _drop_leaf(leaves: Array, state: Array, leaf: int) -> None:
+    """Nobody has a leaf any more."""
+    leaves[leaf, 0] = state[FREE_LEAF]
+    state[FREE_LEAF] = leaf
+    state[LIVE_LEAVES] -= 1
+
+
+@borrowing_inlined
+def _split(
+    lines: Array, leaves: Array, records: Array, nodes: Array, state: Array, shift: int, line: int, side: int
+) -> int:
+    """The leaf of a line, made if it has none; -1 if there is no room."""
+    slot = integer(lines[line, side])
+    if slot >= LEAF:
+        return slot & _LEAF_NUMBER
+    leaf = _new_leaf(leaves, state)
+    if leaf < 0:
+        return leaf
+    step = integer(0)
+    if slot != 0 and is_empty(state, slot):
+        slot = integer(0)
+    if slot:
+        step = integer(records[_leading(nodes, slot), SIZE] - shift)
+    for inside in range(_INSIDE + 1):
+        leaves[leaf, inside] = _behind(slot, inside, step) if slot else 0
+    lines[line, side] = LEAF | leaf
+    return leaf
+
+
+@borrowing_inlined
 def _plane_for(planes: Array, flags: int) -> int:
     """What the present access's issuer must know an earlier access by: planes for generic writes, reads, async ones."""
     if flags & ASYNC_PROXY:
@@ -183,7 +290,7 @@ def _plane_for(planes: Array, flags: int) -> int:
 @borrowing
 def find_conflicts(
     rows: Array, views: Array, spans: Array, maps: Array, shape: Array, planes: Array, records: Array, nodes: Array,
-    state: Array, writes: Array, reads: Array, shift: int, lanes: Array, offsets: Array, nbytes: int, flags: int,
+    state: Array, lines: Array, leaves: Array, shift: int, lanes: Array, offsets: Array, nbytes: int, flags: int,
     asked: int, found: Array,
 ) -> int:  # fmt: skip
     """How many pairs of an access and an earlier one have no order; nothing is changed.
@@ -198,8 +305,8 @@ def find_conflicts(
         records: of accesses.
         nodes: of sets of them.
         state: of both tables.
-        writes: a slot for each granule.
-        reads: a slot for each granule.
+        lines: of granules.
+        leaves: of lines.
         shift: log2 of a granule's bytes.
         lanes: int64 [n], who accesses.
         offsets: int64 [n], first byte of each.
@@ -232,7 +339,7 @@ def find_conflicts(
         first = offsets[position] >> shift
         for granule in range(first, first + each):
             for side in range(sides):
-                slot = integer(writes[granule] if side == 0 else reads[granule])
+                slot = slot_of(lines, leaves, records, nodes, shift, granule, side)
                 if slot == 0 or slot >> 5 == known or is_empty(state, slot):
                     continue
                 leader = slot >> 5
@@ -323,15 +430,19 @@ def _node(nodes: Array, state: Array, record: int, mask: int, rest: int, base: i
 @borrowing_inlined
 def _record(
     records: Array, state: Array, last: Array, row: int, pc: int, unit: int, component: int, at: int, flags: int,
-    warp: int,
+    warp: int, size: int,
 ) -> int:  # fmt: skip
     """The record of such accesses: the last one of this warp and instruction if it is the same, or a new one."""
-    number = integer(last[row, pc])
+    number = integer(last[pc, row])
     if (
-        number >= state[FIRST_RECORD]
+        state[FIRST_RECORD] <= number < state[NEXT_RECORD]
         and records[number, AT] == at
-        and records[number, COMPONENT] == component
+        and records[number, WARP_OF] == warp
+        and records[number, PC] == pc
         and records[number, FLAGS] == flags
+        and records[number, COMPONENT] == component
+        and records[number, SIZE] == size
+        and records[number, UNIT] == unit
     ):
         return number
     number = integer(state[NEXT_RECORD])
@@ -342,7 +453,8 @@ def _record(
     records[number, PC] = pc
     records[number, FLAGS] = flags
     records[number, WARP_OF] = warp
-    last[row, pc] = number
+    records[number, SIZE] = size
+    last[pc, row] = number
     return number
 
 
@@ -373,9 +485,20 @@ def _repeats(records: Array, record: int, other_mask: int, base: int, number: in
 
 
 @borrowing_inlined
+def _keep_other_unit(records: Array, kept: Array, least: int, length: int, unit: int) -> None:
+    """See to it that the first accesses of a set are not all by one unit, if others are there."""
+    for index in range(length):
+        if records[kept[index, 0], UNIT] != unit:
+            if index >= least:
+                for column in range(3):
+                    kept[least - 1, column] = kept[index, column]
+            return
+
+
+@borrowing_inlined
 def _chained(
-    nodes: Array, state: Array, kept: Array, length: int, dropped: int, slot: int, fresh: int, number: int, mask: int,
-    base: int, room: int, longest: int,
+    records: Array, nodes: Array, state: Array, kept: Array, length: int, dropped: int, slot: int, fresh: int,
+    number: int, mask: int, base: int, room: int, longest: int,
 ) -> int:  # fmt: skip
     """The slot of a set: record `number` by the lanes `mask` relative to `base`, and what is kept of the set at `slot`.
 
@@ -384,7 +507,9 @@ def _chained(
     if length == 0:
         return fresh if mask == 1 else _node(nodes, state, number, mask, integer(0), base)
     if length > longest:
-        length, dropped = longest >> 1, 1
+        least = longest >> 1
+        _keep_other_unit(records, kept, least, min(length, kept.shape[0]), records[number, UNIT])
+        length, dropped = least, 1
     if dropped == 0 or length > kept.shape[0] or length >= room:
         return _node(nodes, state, number, mask, slot, base)
     rest = integer(0)
@@ -438,16 +563,16 @@ def _joined(
             length += 1
         else:
             length += 1
-    return _chained(nodes, state, kept, length, dropped, slot, fresh, number, mask, own, room, longest)
+    return _chained(records, nodes, state, kept, length, dropped, slot, fresh, number, mask, own, room, longest)
 
 
 @compiled
 def record_accesses(
     rows: Array, views: Array, spans: Array, maps: Array, shape: Array, records: Array, nodes: Array, state: Array,
-    last: Array, writes: Array, reads: Array, shift: int, lanes: Array, offsets: Array, nbytes: int, flags: int,
+    last: Array, lines: Array, leaves: Array, shift: int, lanes: Array, offsets: Array, nbytes: int, flags: int,
     pc: int, mask: int, ticks: Array, components: Array, at: Array, longest: int,
 ) -> bool:  # fmt: skip
-    """Remember accesses that were checked; False, and nothing is changed, where the tables lack room for the worst.
+    """Remember accesses that were checked; False, and nothing is remembered, where the tables lack room for the worst.
 
     Args:
         rows: of clocks.
@@ -458,9 +583,9 @@ def record_accesses(
         records: of accesses.
         nodes: of sets of them.
         state: of both tables.
-        last: int32 [warps, steps], the last record of each warp and instruction.
-        writes: a slot for each granule.
-        reads: a slot for each granule.
+        last: int32 [steps, warps], perhaps the last record of each instruction and warp.
+        lines: of granules.
+        leaves: of lines.
         shift: log2 of a granule's bytes.
         lanes: int64 [n], who accesses.
         offsets: int64 [n], first byte of each.
@@ -477,7 +602,22 @@ def record_accesses(
     most = lanes.size * each
     if state[NEXT_RECORD] + lanes.size >= records.shape[0] or state[NEXT_NODE] + most >= nodes.shape[0]:
         return False
-    kept = np.empty((2 * LONGEST_CHAIN, 3), np.int64)
+    weak = bool(flags & WRITES) and not flags & STRONG
+    sides = (WRITTEN, READ) if weak else (WRITTEN, WRITTEN) if flags & WRITES else (READ, READ)
+    for position in range(lanes.size):
+        first = offsets[position] >> shift
+        for line in range(first >> LINE_SHIFT, ((first + each - 1) >> LINE_SHIFT) + 1):
+            for side in sides:
+                if weak and side == READ and is_clear(lines, state, line):
+                    continue
+                if _split(lines, leaves, records, nodes, state, shift, line, side) < 0:
+                    return False
+    size = integer(ALONE)
+    if mask == 1 and not (flags >> ENGINE_SHIFT) & ENGINE_MASK:
+        size = integer(0)
+        while 1 << size < nbytes:
+            size += 1
+    kept = np.empty((KEPT, 3), np.int64)
     number, before = integer(-1), integer(-1)
     seen, turned, seen_result = integer(-1), integer(0), integer(0)
     unit, unit_begin, unit_end = integer(0), integer(0), integer(0)
@@ -494,7 +634,7 @@ def record_accesses(
             component, tick = (lane - unit_begin) & ~_LANE, integer(ticks[lane >> 5])
             if components.size:
                 component, tick = components[position], at[position]
-            now = _record(records, state, last, lane >> 5, pc, unit, component, tick, flags, warp)
+            now = _record(records, state, last, lane >> 5, pc, unit, component, tick, flags, warp, size)
             if now != number:
                 number, seen = now, integer(-1)
         if before < 0 or not _alike(views, before, lane):
@@ -503,16 +643,18 @@ def record_accesses(
         own = lane & _LANE if mask == 1 else integer(0)
         first = offsets[position] >> shift
         for granule in range(first, first + each):
-            if flags & WRITES and not flags & STRONG:
+            leaf, inside = lines[granule >> LINE_SHIFT, sides[0]] & _LEAF_NUMBER, granule & _INSIDE
+            if weak:
                 if mask == 1:
-                    writes[granule] = number << 5 | own
+                    leaves[leaf, inside] = number << 5 | own
                 else:
                     if seen < 0:
                         seen, seen_result = integer(0), _node(nodes, state, number, mask, 0, own)
-                    writes[granule] = seen_result
-                reads[granule] = 0
+                    leaves[leaf, inside] = seen_result
+                if lines[granule >> LINE_SHIFT, READ] >= LEAF:
+                    leaves[lines[granule >> LINE_SHIFT, READ] & _LEAF_NUMBER, inside] = 0
                 continue
-            slot = integer(writes[granule] if flags & WRITES else reads[granule])
+            slot = integer(leaves[leaf, inside])
             if mask == 1 and slot == number << 5 | own:
                 continue  # the same access again
             if slot == 0 or is_empty(state, slot):
@@ -533,10 +675,7 @@ def record_accesses(
                 )  # fmt: skip
                 seen, turned = slot >> 5, (slot - own) & _LANE
                 seen_result = (result & ~_LANE) | ((result - own) & _LANE)
-            if flags & WRITES:
-                writes[granule] = result
-            else:
-                reads[granule] = result
+            leaves[leaf, inside] = result
     return True
 
 
@@ -562,22 +701,116 @@ def publish(
         row = integer(views[plane, lane, ROW])
         if row != joined or target != into:
             if row != target:
-                for component in range(rows.shape[1]):
-                    rows[target, component] = max(rows[target, component], rows[row, component])
+                _join_row(rows, target, row)
             joined, into = row, target
-        mine = lane % shape[LANES_PER_UNIT]
-        bound = views[plane, lane, TICK]
-        if bound == EVER:
-            bound = ticks[lane >> 5] + 1
-        rows[target, mine] = max(rows[target, mine], bound)
-        for engine in range(4):
-            if engines[engine] < 0:
+        _publish_own(rows, views, plane, shape, engines, ticks, lane, lane % shape[LANES_PER_UNIT], target)
+
+
+@borrowing
+def count_groups(lanes: Array, per: int) -> int:
+    """How many groups of `per` neighbours some of these ascending lanes are of."""
+    if lanes[-1] - lanes[0] == lanes.size - 1:
+        return integer(lanes[-1] // per - lanes[0] // per + 1)
+    count, end = integer(0), integer(0)
+    for position in range(lanes.size):
+        if lanes[position] >= end:
+            count += 1
+            end = (lanes[position] // per + 1) * per
+    return count
+
+
+@borrowing_inlined
+def _is_plain_warp(views: Array, plane: int, engines: Array, lanes: Array, position: int) -> bool:
+    """Whether all lanes of a warp stand here, know one row, and of their own accesses all, and have no engines."""
+    lane = lanes[position]
+    if lane & _LANE or position + 32 > lanes.size or lanes[position + 31] != lane + 31:
+        return False
+    if engines[0] >= 0 or engines[1] >= 0 or engines[2] >= 0 or engines[3] >= 0:
+        return False
+    row, other = views[plane, lane, ROW], np.int32(0)
+    for who in range(np.uint64(lane), np.uint64(lane + 32)):
+        other |= (views[plane, who, ROW] ^ row) | (views[plane, who, TICK] ^ np.int32(EVER))
+    return bool(other == 0)
+
+
+@borrowing
+def meet(
+    rows: Array, views: Array, shape: Array, engines: Array, ticks: Array, minds: Array, lanes: Array, per: int,
+    fresh: Array,
+) -> None:  # fmt: skip
+    """The lanes of each group of `per` neighbours publish, and learn the rows of what they published.
+
+    Args:
+        rows: of clocks.
+        views: of lanes.
+        shape: of the wave.
+        engines: see `publish`.
+        ticks: int32 [warps], grows for all that take part.
+        minds: uint8 [warps], see `compiled_warps`.
+        lanes: int64 [n], ascending.
+        per: divides the lanes of a unit.
+        fresh: int64 [planes, groups], new rows.
+    """
+    for plane in range(views.shape[0]):
+        group, end, unit_end = integer(-1), integer(0), integer(0)
+        joined, target, before = integer(-1), integer(0), integer(0)
+        position = integer(0)
+        while position < lanes.size:
+            lane = lanes[position]
+            if lane >= end:
+                group, end, joined = group + 1, (lane // per + 1) * per, integer(-1)
+                target = fresh[plane, group]
+                for component in range(np.uint64(rows.shape[1])):
+                    rows[target, component] = rows[0, component]
+            if lane >= unit_end:
+                before = lane // shape[LANES_PER_UNIT] * shape[LANES_PER_UNIT]
+                unit_end = before + shape[LANES_PER_UNIT]
+            row = integer(views[plane, lane, ROW])
+            if row != joined:
+                _join_row(rows, target, row)
+                joined = row
+            position += 1
+            if end - lane < 32 or not _is_plain_warp(views, plane, engines, lanes, position - 1):
+                _publish_own(rows, views, plane, shape, engines, ticks, lane, lane - before, target)
+                views[plane, lane, ROW] = target
                 continue
-            component = engines[engine] + mine
-            if engine == 3:
-                block, local = mine // shape[LANES_PER_BLOCK], mine % shape[LANES_PER_BLOCK]
-                component = engines[engine] + block * ((shape[LANES_PER_BLOCK] + 127) // 128) + local // 128
-            rows[target, component] = max(rows[target, component], views[plane, lane, OWN_ENGINES + engine])
+            bound = np.int32(ticks[lane >> 5] + 1)
+            for component in range(np.uint64(lane - before), np.uint64(lane - before + 32)):
+                rows[target, component] = max(rows[target, component], bound)
+            for who in range(np.uint64(lane), np.uint64(lane + 32)):
+                views[plane, who, ROW] = target
+            position += 31
+    warp = integer(-1)
+    for position in range(lanes.size):
+        if lanes[position] >> 5 != warp:  # lanes ascend
+            warp = lanes[position] >> 5
+            ticks[warp] += 1
+            minds[warp] = UNKNOWN
+
+
+@borrowing_inlined
+def _join_row(rows: Array, target: int, row: int) -> None:
+    for component in range(np.uint64(rows.shape[1])):
+        rows[target, component] = max(rows[target, component], rows[row, component])
+
+
+@borrowing_inlined
+def _publish_own(
+    rows: Array, views: Array, plane: int, shape: Array, engines: Array, ticks: Array, lane: int, mine: int, target: int
+) -> None:
+    """Put what a lane, lane `mine` of its unit, knows of its own into a row."""
+    bound = views[plane, lane, TICK]
+    if bound == EVER:
+        bound = ticks[lane >> 5] + 1
+    rows[target, mine] = max(rows[target, mine], bound)
+    for engine in range(4):
+        if engines[engine] < 0:
+            continue
+        component = engines[engine] + mine
+        if engine == 3:
+            block, local = mine // shape[LANES_PER_BLOCK], mine % shape[LANES_PER_BLOCK]
+            component = engines[engine] + block * ((shape[LANES_PER_BLOCK] + 127) // 128) + local // 128
+        rows[target, component] = max(rows[target, component], views[plane, lane, OWN_ENGINES + engine])
 
 
 @compiled
@@ -590,41 +823,192 @@ def compare_rows(rows: Array, one: int, other: int) -> int:
     return 1 if first else 2 if second else 0
 
 
-@compiled
-def mark_slots(
-    slots: Array, records: Array, nodes: Array, state: Array, live_records: Array, live_nodes: Array
-) -> None:
-    """Mark the records and nodes that slots lead to; empty slots become 0."""
-    for index in range(slots.size):
-        slot = integer(slots[index])
+@borrowing_inlined
+def _mark(slot: int, nodes: Array, state: Array, live_records: Array, live_nodes: Array) -> None:
+    """Mark the records and nodes that a slot leads to."""
+    while slot != 0 and not is_empty(state, slot):
+        number = (slot >> 5) & _NUMBER
+        if not slot & NODE:
+            live_records[number] = 1
+            break
+        if live_nodes[number]:
+            break
+        live_nodes[number] = 1
+        live_records[nodes[number, RECORD]] = 1
+        slot = integer(nodes[number, REST])
         if slot and is_empty(state, slot):
-            slots[index] = 0
-        while slot != 0 and not is_empty(state, slot):
-            number = (slot >> 5) & _NUMBER
-            if not slot & NODE:
-                live_records[number] = 1
-                break
-            if live_nodes[number]:
-                break
-            live_nodes[number] = 1
-            live_records[nodes[number, RECORD]] = 1
-            slot = integer(nodes[number, REST])
-            if slot and is_empty(state, slot):
-                nodes[number, REST] = 0
+            nodes[number, REST] = 0
+
+
+@compiled
+def mark_lines(lines: Array, leaves: Array, nodes: Array, state: Array, live_records: Array, live_nodes: Array) -> None:
+    """Mark the records and nodes that lines lead to; empty slots become 0, and so do lines of empty leaves."""
+    for line in range(lines.shape[0]):
+        for side in (WRITTEN, READ):
+            slot = integer(lines[line, side])
+            if slot < LEAF:
+                if slot and is_empty(state, slot):
+                    lines[line, side] = 0
+                else:
+                    _mark(slot, nodes, state, live_records, live_nodes)
+                continue
+            leaf, used = slot & _LEAF_NUMBER, False
+            for inside in range(_INSIDE + 1):
+                slot = integer(leaves[leaf, inside])
+                if slot and is_empty(state, slot):
+                    leaves[leaf, inside] = 0
+                elif slot:
+                    used = True
+                    _mark(slot, nodes, state, live_records, live_nodes)
+            if not used:
+                lines[line, side] = 0
+                _drop_leaf(leaves, state, leaf)
+
+
+@borrowing_inlined
+def _renumbered(slot: int, new_records: Array, new_nodes: Array) -> int:
+    if slot == 0:
+        return slot
+    number = (slot >> 5) & _NUMBER
+    if slot & NODE:
+        return NODE | integer(new_nodes[number]) << 5 | (slot & _LANE)
+    return integer(new_records[number]) << 5 | (slot & _LANE)
 
 
 @compiled
 def renumber_slots(slots: Array, new_records: Array, new_nodes: Array) -> None:
     """Slots of old numbers become slots of new ones."""
     for index in range(slots.size):
-        slot = integer(slots[index])
-        if slot == 0:
-            continue
-        number = (slot >> 5) & _NUMBER
-        if slot & NODE:
-            slots[index] = NODE | integer(new_nodes[number]) << 5 | (slot & _LANE)
-        else:
-            slots[index] = integer(new_records[number]) << 5 | (slot & _LANE)
+        slots[index] = _renumbered(integer(slots[index]), new_records, new_nodes)
+
+
+@compiled
+def renumber_lines(lines: Array, leaves: Array, new_records: Array, new_nodes: Array) -> None:
+    """Likewise of lines and their leaves."""
+    for line in range(lines.shape[0]):
+        for side in (WRITTEN, READ):
+            slot = integer(lines[line, side])
+            if slot < LEAF:
+                lines[line, side] = _renumbered(slot, new_records, new_nodes)
+                continue
+            leaf = slot & _LEAF_NUMBER
+            for inside in range(_INSIDE + 1):
+                leaves[leaf, inside] = _renumbered(integer(leaves[leaf, inside]), new_records, new_nodes)
+
+
+@compiled
+def refine_lines(
+    lines: Array, leaves: Array, records: Array, nodes: Array, state: Array, shift: int, finer: Array, finer_shift: int
+) -> bool:
+    """Put lines into lines of smaller granules; False, with nothing of `lines` changed, where leaves lack room."""
+    ratio = shift - finer_shift
+    needed = integer(0)
+    for line in range(lines.shape[0]):
+        for side in (WRITTEN, READ):
+            needed += (1 << ratio) if lines[line, side] >= LEAF else 0
+    if state[LIVE_LEAVES] + needed + 2 >= leaves.shape[0]:
+        return False
+    for line in range(lines.shape[0]):
+        for side in (WRITTEN, READ):
+            slot = integer(lines[line, side])
+            for part in range(1 << ratio):
+                target, start = line << ratio | part, part << LINE_SHIFT >> ratio
+                if target >= finer.shape[0]:
+                    break
+                if slot < LEAF:
+                    if slot and not is_empty(state, slot):
+                        step = records[_leading(nodes, slot), SIZE] - finer_shift
+                        finer[target, side] = _behind(slot, part << LINE_SHIFT, step)
+                    continue
+                leaf = _new_leaf(leaves, state)
+                for inside in range(_INSIDE + 1):
+                    leaves[leaf, inside] = leaves[slot & _LEAF_NUMBER, start + (inside >> ratio)]
+                finer[target, side] = LEAF | leaf
+                _unite(finer, leaves, records, nodes, state, finer_shift, target, side)
+            if slot >= LEAF:
+                _drop_leaf(leaves, state, slot & _LEAF_NUMBER)
+    return True
+
+
+@borrowing_inlined
+def _moved(slot: int, records: int, nodes: int) -> int:
+    """The slot of what stands so many records and nodes behind what a slot leads to."""
+    if slot == 0:
+        return slot
+    return slot + ((nodes if slot & NODE else records) << 5)
+
+
+@compiled
+def unfold(
+    lines: Array, leaves: Array, records: Array, nodes: Array, state: Array, shape: Array, ticks: Array, units: int,
+    stride: int,
+) -> bool:  # fmt: skip
+    """What the first unit of a wave did in its shared memory, all others did in theirs: note that for each of them.
+
+    False, and nothing is changed, where the tables lack room.
+
+    Args:
+        lines: of shared memory; those of other units than the first are empty.
+        leaves: of lines.
+        records: all of the first unit, made since the warps' present ticks began.
+        nodes: of such records.
+        state: of the tables; nothing in them is too old to matter.
+        shape: of the wave.
+        ticks: int32 [warps], the clocks of the warps.
+        units: of the wave.
+        stride: lines of a unit.
+    """
+    many, sets, split = state[NEXT_RECORD] - 1, state[NEXT_NODE] - 1, state[LIVE_LEAVES]
+    if (
+        many * units + 2 >= records.shape[0]
+        or sets * units + 2 >= nodes.shape[0]
+        or split * units + 2 >= leaves.shape[0]
+    ):
+        return False
+    warps = shape[WARPS_PER_UNIT]
+    for unit in range(1, units):
+        for number in range(1, many + 1):
+            own = unit * many + number
+            for column in range(records.shape[1]):
+                records[own, column] = records[number, column]
+            warp = records[number, WARP_OF] + unit * warps
+            records[own, UNIT] += unit
+            records[own, WARP_OF] = warp
+            records[own, AT] = ticks[warp - shape[UNIT_BASE] * warps]
+        for number in range(1, sets + 1):
+            own = unit * sets + number
+            nodes[own, RECORD] = nodes[number, RECORD] + unit * many
+            nodes[own, MASK] = nodes[number, MASK]
+            nodes[own, REST] = _moved(integer(nodes[number, REST]), unit * many, unit * sets)
+        for line in range(stride):
+            for side in (WRITTEN, READ):
+                slot = integer(lines[line, side])
+                if slot >= LEAF:
+                    leaf = _new_leaf(leaves, state)
+                    for inside in range(_INSIDE + 1):
+                        own = integer(leaves[slot & _LEAF_NUMBER, inside])
+                        leaves[leaf, inside] = _moved(own, unit * many, unit * sets)
+                    slot = LEAF | leaf
+                else:
+                    slot = _moved(slot, unit * many, unit * sets)
+                lines[unit * stride + line, side] = slot
+    state[NEXT_RECORD], state[NEXT_NODE] = many * units + 1, sets * units + 1
+    return True
+
+
+@borrowing_inlined
+def _unite(
+    lines: Array, leaves: Array, records: Array, nodes: Array, state: Array, shift: int, line: int, side: int
+) -> None:
+    """Do without the leaf of a line whose granules are touched in one way after all."""
+    leaf = integer(lines[line, side]) & _LEAF_NUMBER
+    lead = integer(leaves[leaf, 0])
+    step = integer(records[_leading(nodes, lead), SIZE]) - shift
+    for inside in range(_INSIDE + 1):
+        if leaves[leaf, inside] != (_behind(lead, inside, step) if lead else 0):
+            return
+    lines[line, side] = lead
+    _drop_leaf(leaves, state, leaf)
 
 
 @compiled
@@ -639,10 +1023,11 @@ def knows(
 
 
 @compiled
-def last_is_weak(records: Array, nodes: Array, state: Array, slot: int) -> bool:
-    """Whether the last write that a slot leads to is a weak one."""
+def last_is_weak(
+    lines: Array, leaves: Array, records: Array, nodes: Array, state: Array, shift: int, granule: int
+) -> bool:  # fmt: skip
+    """Whether the last write of a granule is a weak one."""
+    slot = slot_of(lines, leaves, records, nodes, shift, granule, WRITTEN)
     if slot == 0 or is_empty(state, slot):
         return False
-    number = (slot >> 5) & _NUMBER
-    record = integer(nodes[number, RECORD]) if slot & NODE else number
-    return not records[record, FLAGS] & STRONG
+    return not records[_leading(nodes, slot), FLAGS] & STRONG

@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.machine.memory import Lanes
 from tileproof.simulators.ptx.machine.order import compiled_order as core
-from tileproof.simulators.ptx.machine.order import compiled_warps
 from tileproof.simulators.ptx.machine.order.clocks import Clocks, Held
 from tileproof.simulators.ptx.machine.order.kinds import Engine
 from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
@@ -64,7 +63,9 @@ class Knowledge:
         number: a plane's index into the views; of one that is missing, the index of ALL, and -1 for the GIVEN_PLANES.
         views: int32 [planes, lanes, columns].
         ticks: int32 [warps], the clocks of the warps: grow when one of its lanes publishes.
-        minds: uint8 [warps], see `compiled_warps`; who changes views says so by `forget_minds`.
+        before_change: called when lanes are about to know, or to have published, other things than their neighbours in
+            other blocks.
+        minds: uint8 [warps], see `compiled_order`; who changes views says so by `forget_minds`.
         shape: see `compiled_order`.
         engines: likewise.
 
@@ -72,36 +73,46 @@ class Knowledge:
         clocks: of the launch.
         planes: ALL and others, ascending.
         shape: of the wave.
-        first_rows: int64 [lanes], the row that each lane starts with.
+        lanes: of the wave; all start with row 0.
+        last: of a wave of the launch that has ended, whose views are used again.
     """
 
-    def __init__(self, clocks: Clocks, planes: Iterable[Plane], shape: Lanes, first_rows: Lanes) -> None:
+    def __init__(
+        self, clocks: Clocks, planes: Iterable[Plane], shape: Lanes, lanes: int, last: "Knowledge | None" = None
+    ) -> None:
         self.clocks = clocks
         self.planes = tuple(planes)
         self.number = {plane: -1 if plane in GIVEN_PLANES else 0 for plane in Plane}
         self.number |= {plane: index for index, plane in enumerate(self.planes)}
         self.shape = shape
-        lanes = first_rows.size
-        self.views = self.nothing(first_rows)
-        for plane in self.own_planes:
-            self.views[plane, :, core.TICK] = core.EVER
+        size = len(self.planes), lanes, core.VIEW_COLUMNS
+        again = last is not None and last.views.shape == size
+        self.views: Views = last.views if last is not None and again else np.empty(size, np.int32)
+        self._changed = False
+        if last is None or not again or last.has_changed:
+            self.views.fill(0)
+            for plane in self.own_planes:
+                self.views[plane, :, core.TICK] = core.EVER
         self.ticks = np.ones(lanes >> WARP_SHIFT, np.int32)
-        self.minds = np.full(lanes >> WARP_SHIFT, compiled_warps.UNKNOWN, np.uint8)
+        self.minds = np.full(lanes >> WARP_SHIFT, core.UNKNOWN, np.uint8)
         self.engines = clocks.engines
         self._nothing: Views | None = None
+        self.before_change: Callable[[], None] = _nobody_asks
         clocks.holders.append(self._hold)
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether lanes may know other than they started with."""
+        return self._changed or bool(self.engines.max() >= 0)
 
     @property
     def own_planes(self) -> list[int]:
         """Indices of the planes in which lanes know their own accesses by themselves."""
         return [index for index, plane in enumerate(self.planes) if plane not in GIVEN_PLANES]
 
-    def nothing(self, first_rows: Lanes | int = 0) -> Views:
-        """Views of lanes that know a row at most."""
-        lanes = self.views.shape[1] if isinstance(first_rows, int) else first_rows.size
-        views = np.zeros((len(self.planes), lanes, core.VIEW_COLUMNS), np.int32)
-        views[:, :, core.ROW] = first_rows
-        return views
+    def nothing(self) -> Views:
+        """Views of lanes that know nothing."""
+        return np.zeros_like(self.views)
 
     def with_nothing(self) -> Views:
         """The views, and behind them a plane in which nobody knows anything: for -1 among the numbers of planes."""
@@ -115,6 +126,7 @@ class Knowledge:
 
     def first_component(self, engine: Engine) -> int:
         """The first component of the engines of this kind, made when they are first used."""
+        self.before_change()
         if self.engines[engine] < 0:
             count = self.shape[core.LANES_PER_UNIT]
             if engine is Engine.WGMMA:
@@ -135,6 +147,7 @@ class Knowledge:
 
     def tick(self, lanes: Lanes) -> None:
         """The lanes have published: what they do from now on is later."""
+        self.before_change()
         published = np.zeros(self.ticks.size, np.int32)
         published[lanes >> WARP_SHIFT] = 1
         self.ticks += published
@@ -177,33 +190,45 @@ class Knowledge:
         for known in np.unique(present):
             views[plane, lanes[present == known], column] = join(int(known))
 
-    def meet(self, lanes: Lanes, groups: Lanes) -> None:
-        """The lanes of each group publish and learn.
-
-        Groups are numbered without gaps, and ascend with the lanes; each lies in one block.
-        """
-        count = int(groups[-1]) + 1
-        self.forget_minds()
-        fresh = self.clocks.new_rows(count * len(self.planes)).reshape(len(self.planes), count)
-        for plane in range(len(self.planes)):
-            self._publish(self.views, plane, lanes, fresh[plane, groups])
-            if self.views[plane, lanes, core.FOREIGN].any():
-                with self.clocks.holding(fresh.reshape(-1).tolist()):
-                    self._join_maps(plane, lanes, groups)
-            self.views[plane, lanes, core.ROW] = fresh[plane, groups]
-        self.tick(lanes)
+    def meet(self, lanes: Lanes, per: int) -> None:
+        """The ascending lanes of each group of `per` neighbours, which lies in one block, publish and learn."""
+        self._changed = True
+        groups, planes = core.count_groups(lanes, per), len(self.planes)
+        fresh = self.clocks.take_rows(groups * planes).reshape(planes, groups)
+        core.meet(
+            self.clocks.rows,
+            self.views,
+            self.shape,
+            self.engines,
+            self.ticks,
+            self.minds,
+            lanes,
+            per,
+            fresh,
+        )
+        if self.clocks.has_maps:
+            for plane in range(planes):
+                self._join_maps(plane, lanes, lanes // per)
 
     def forget_minds(self) -> None:
         """Rows or maps of views change: nobody knows any more whose are the same."""
-        self.minds[:] = compiled_warps.UNKNOWN
+        self.before_change()
+        self._changed = True
+        self.minds[:] = core.UNKNOWN
 
     def _join_maps(self, plane: int, lanes: Lanes, groups: Lanes) -> None:
-        for group in range(int(groups[-1]) + 1):
+        if not self.views[plane, lanes, core.FOREIGN].any():
+            return
+        for group in np.unique(groups):
             here, joined = lanes[groups == group], 0
             for which in np.unique(self.views[plane, here, core.FOREIGN]):
                 with self.clocks.holding(maps=[joined]):
                     joined = self.clocks.join_maps(joined, int(which))
             self.views[plane, here, core.FOREIGN] = joined
+
+
+def _nobody_asks() -> None:
+    pass
 
 
 def hold_views(held: Held, views: Views) -> None:

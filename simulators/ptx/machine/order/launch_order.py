@@ -10,7 +10,9 @@ from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import GlobalMemory, Lanes
 from tileproof.simulators.ptx.machine.order import compiled_order as core
 from tileproof.simulators.ptx.machine.order.clocks import Clocks
+from tileproof.simulators.ptx.machine.order.knowledge import Knowledge
 from tileproof.simulators.ptx.machine.order.patterns import Places
+from tileproof.simulators.ptx.machine.order.remembered import Memory
 from tileproof.simulators.ptx.machine.order.touched import Touched
 
 
@@ -23,6 +25,8 @@ class LaunchOrder:
         units: that have started.
         blocks: linear indices of the blocks that have started, in the order of the units.
         enabled: accesses are checked.
+        knowledge: of the last wave, whose room the next one may use.
+        memories: how waves use global and shared memory, once there was one.
 
     Args:
         global_memory: of the device.
@@ -38,6 +42,8 @@ class LaunchOrder:
         self.units = 0
         self.blocks: Lanes = np.zeros(0, np.int64)
         self._clocks: Clocks | None = None
+        self.knowledge: Knowledge | None = None
+        self.memories: tuple[Memory, Memory] | None = None
 
     def begin_wave(self, geometry: Geometry) -> Clocks:
         """The blocks of a wave start; clocks that fit its units."""
@@ -50,7 +56,7 @@ class LaunchOrder:
         self._clocks.holders[:] = [self.places.hold]
         self.units += geometry.clusters
         self.blocks = np.concatenate([self.blocks, geometry.resident])
-        self.shared_memory.begin()
+        self.shared_memory.restart()
         return self._clocks
 
     def thread(self, geometry: Geometry, warp: int, lane: int) -> Thread:

@@ -17,8 +17,8 @@ from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
 from tileproof.simulators.ptx.machine.order.objects import Objects
 from tileproof.simulators.ptx.machine.order.patterns import Patterns, Places
 from tileproof.simulators.ptx.machine.reporter import Reporter
-from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
-from tileproof.simulators.ptx.program import FenceKind, Program, Scope, StateSpace, Step
+from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT
+from tileproof.simulators.ptx.program import ASYNCHRONOUS_KINDS, FenceKind, Kind, Program, Scope, StateSpace, Step
 
 
 class Order:
@@ -55,16 +55,20 @@ class Order:
         planes += [Plane.ANY_SCOPE] if clustered or self.synchronises else []
         planes += [Plane.ASYNC_SHARED, Plane.ASYNC_GLOBAL] if proxies else []
         planes += [Plane.FENCED, Plane.SEEN] if sequential else []
-        self.knowledge = Knowledge(clocks, planes, shape, np.zeros(geometry.lanes, np.int64))
+        self.knowledge = launch.knowledge = Knowledge(clocks, planes, shape, geometry.lanes, launch.knowledge)
         self.patterns = Patterns(self.knowledge, first_unit, geometry.blocks_per_cluster)
         self.objects = Objects(self.knowledge, max(window_bytes, 1))
-        self.checks = Checks(program, reporter, launch, self.knowledge)
+        by_threads = not clustered and not proxies and not _has_engines(program)
+        blocks_meet = self.synchronises or not by_threads
+        self.checks = Checks(program, reporter, launch, self.knowledge, by_threads=by_threads, blocks_meet=blocks_meet)
+        self.knowledge.before_change = self.checks.unfold
         self._places = {True: launch.places, False: Places()}
         clocks.holders.append(self._places[False].hold)
         self._left = np.full(geometry.resident.size, geometry.threads)
         self._window_bytes = window_bytes
         self._window: Backing | None = None
         self._alone = not clustered
+        self._threads = geometry.threads * geometry.resident.size
 
     def access(
         self,
@@ -187,11 +191,12 @@ class Order:
         """
         if not self.enabled:
             return
-        blocks = self.knowledge.blocks(lanes)
         if lanes.size:
-            self.knowledge.meet(lanes, np.cumsum(np.diff(blocks, prepend=blocks[:1]) != 0))
+            if lanes.size < self._threads or not self.checks.forget_shared(self._window):
+                self.knowledge.before_change()
+            self.knowledge.meet(lanes, int(self.knowledge.shape[core.LANES_PER_BLOCK]))
         if keys is not None:
-            self.objects.block_complete(lanes, blocks, keys)
+            self.objects.block_complete(lanes, self.knowledge.blocks(lanes), keys)
 
     def epochs(self, lanes: Lanes) -> Lanes:
         """When it is for each lane: what it does now is known to those who `know` of this epoch."""
@@ -213,7 +218,8 @@ class Order:
     def warp_barrier(self, lanes: Lanes) -> None:
         """`bar.warp.sync`: the given lanes of each warp are the members of one."""
         if self.enabled and lanes.size:
-            self.knowledge.meet(lanes, np.unique(lanes >> 5, return_inverse=True)[1])
+            self.knowledge.before_change()
+            self.knowledge.meet(lanes, WARP)
 
     def cluster_arrive(self, lanes: Lanes, relaxed: bool) -> None:
         """`barrier.cluster.arrive`: the lanes publish to the barrier's present phase."""
@@ -382,6 +388,11 @@ def _uses(program: Program) -> tuple[bool, bool, bool]:
     fences = [step.fence for step in program.steps if step.fence is not None]
     proxies = any(fence.kind is FenceKind.ASYNC_PROXY for fence in fences)
     return any(_orders_by_memory(step) for step in program.steps), proxies, any(fence.sequential for fence in fences)
+
+
+def _has_engines(program: Program) -> bool:
+    """Whether anybody else than threads accesses memory."""
+    return any(step.kind in ASYNCHRONOUS_KINDS or step.kind is Kind.WGMMA for step in program.steps)
 
 
 def _orders_by_memory(step: Step) -> bool:

@@ -1,25 +1,27 @@
-"""Who touched which bytes: a slot for writes and one for reads, for every granule of one backing array.
+"""Who touched which bytes: a line of what wrote and what read, for every 16 granules of one backing array.
 
 A granule has as many bytes as the smallest access so far, at first 16; accesses are aligned to their size, so each
-covers whole granules, and nothing is lost against slots for each byte. The arrays are zeros that the operating system
-provides at first touch.
+covers whole granules, and nothing is lost against slots for each byte. A line whose granules neighbouring lanes touched
+in step is two numbers; others have leaves, which hold a slot for each granule and belong to `Touched`.
 
-Example: with accesses of 4 and 16 bytes granules have 4 bytes; a 16-byte store at byte 32 is noted in granules 8 to 11.
+Example: with accesses of 4 and 16 bytes granules have 4 bytes and lines 64; a warp that stores 4 bytes a lane is noted
+in two lines, and 16 bytes stored at byte 32 in a quarter of the first line's leaf.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-Slots = NDArray[np.uint32]
+from tileproof.simulators.ptx.machine.order import compiled_order as core
+
+Lines = NDArray[np.uint32]
 COARSEST_SHIFT = 4
 
 
 class Shadow:
-    """The slots of one backing array.
+    """The lines of one backing array.
 
     Attributes:
-        writes: for every granule the slot of its last writes.
-        reads: for every granule the slot of the reads since.
+        lines: see `compiled_order`.
         shift: log2 of a granule's bytes.
 
     Args:
@@ -27,15 +29,10 @@ class Shadow:
     """
 
     def __init__(self, nbytes: int) -> None:
-        granules = -(-nbytes // (1 << COARSEST_SHIFT))
+        self._nbytes = nbytes
         self.shift = COARSEST_SHIFT
-        self.writes: Slots = np.zeros(granules, np.uint32)
-        self.reads: Slots = np.zeros(granules, np.uint32)
+        self.lines = self.empty_lines(self.shift)
 
-    def refine(self, places: int) -> None:
-        """Granules small enough for accesses whose sizes and offsets have these bits."""
-        shift = (places & -places).bit_length() - 1
-        if shift < self.shift:
-            each = 1 << (self.shift - shift)
-            self.writes, self.reads = np.repeat(self.writes, each), np.repeat(self.reads, each)
-            self.shift = shift
+    def empty_lines(self, shift: int) -> Lines:
+        """Lines of granules of this size, that nobody has touched."""
+        return np.zeros((-(-self._nbytes >> (shift + core.LINE_SHIFT)), 2), np.uint32)
