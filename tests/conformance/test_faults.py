@@ -74,6 +74,8 @@ GEMM_CATCHING = {
     "quadratic-silu": PAIRED,
     "up-rows-interleaved": PAIRED,
     "split-one-row-late": SPLIT,
+    "model-left-uncontracted": RESIDUAL,
+    "model-sums-exactly": "ninfer_linear/fp8_a8_gemm/cp-async/T9.N128.K128/cancellation/0",
 }
 
 
@@ -126,6 +128,8 @@ GATE = (
     "contraction-left-open",
     "quadratic-silu",
     "split-one-row-late",
+    "model-left-uncontracted",
+    "model-sums-exactly",
 )
 
 
@@ -134,9 +138,8 @@ GATE = (
 )
 def test_every_fault_of_a_product_is_found_by_a_finding_of_the_right_kind(name: str, sim: Device) -> None:
     one = fault(name)
-    source = one.kernel_source()
-    assert source is not None
-    found = run_case(find_case(GEMM_CATCHING[name]), sim, kernel_source=source).findings
+    case = find_case(GEMM_CATCHING[name])
+    found = run_case(case, sim, kernel_source=one.kernel_source(), expected=one.model).findings
     assert one.caught(finding.kind for finding in found), [(f.kind, f.message) for f in found]
 
 
@@ -154,6 +157,12 @@ def test_a_fault_of_the_kernel_agrees_with_the_same_fault_of_the_model(kernel: s
     case = find_case(PREFIX + CATCHING[kernel])
     found = run_case(case, sim, kernel_source=fault(kernel).kernel_source(), expected=fault(model).model).findings
     assert found == ()
+
+
+def test_a_product_that_is_not_contracted_agrees_with_a_model_that_is_not(sim: Device) -> None:
+    kernel, model = fault("contraction-left-open"), fault("model-left-uncontracted")
+    case = find_case(RESIDUAL)
+    assert run_case(case, sim, kernel_source=kernel.kernel_source(), expected=model.model).findings == ()
 
 
 def test_an_edit_that_does_not_match_exactly_once_is_refused() -> None:
