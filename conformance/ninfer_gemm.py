@@ -190,7 +190,7 @@ class Operator:
             summary=_SUMMARIES[self.site.name],
             comparison=Comparison.SET if self.site.paired else Comparison.ROUTE_BITS,
             rules=rules(self.site),
-            properties=("P1", "P5", "P6", "P7", "P8", "P9", "P14", "P16", "P20"),
+            properties=("P3", "P5", "P7", "P8", "P9", "P10", "P11", "P12", "P13", "P16", "P19", "P20", "P23"),
             routes={KERNEL: (*Route, NOTHING_TO_LAUNCH, REFUSED)},
             dimensions=DIMENSIONS,
             dtypes=("",),

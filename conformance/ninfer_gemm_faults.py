@@ -1,7 +1,17 @@
-"""The faults of ninfer's FP8 operators: edits of the cp.async and the fallback kernel and of what they share."""
+"""The faults of ninfer's FP8 operators: edits of the cp.async and the fallback kernel and of what they share, and of
+their models.
+"""
 
+import numpy as np
+
+from tileproof.conformance.contract import Arrays, Right
 from tileproof.conformance.fault import MISMATCH, Edit, Fault
 from tileproof.conformance.finding import FindingKind
+from tileproof.conformance.ninfer_gemm import OPERATORS
+from tileproof.oracle.epilogue import NINFER_LINEAR_ADD
+from tileproof.oracle.epilogues.epilogue_array import Operands, apply_epilogue
+from tileproof.oracle.formats import E4M3FN
+from tileproof.oracle.quantize import quantize_rows
 
 TILED = "fp8_a8_gemm_cp_async"
 FALLBACK = "fp8_a8_gemm_fallback"
@@ -275,10 +285,49 @@ _OUTPUTS = (
         "gives the first row of an output to the one before it",
         "ninfer b0146d29 (projection split at the wrong rows)",
         frozenset({FindingKind.UNWRITTEN, FindingKind.OUT_OF_BOUNDS}),
-        READ_TOO_EARLY,
+        READ_TOO_EARLY | RACE,
         file=FALLBACK,
         edits=(Edit("if (row >= p.begin[i]) {", "if (row > p.begin[i]) {"),),
     ),
 )
 
-FAULTS = (*_PIPELINE, *_OPERANDS, *_OUTPUTS)
+
+def _uncontracted_model(values: Arrays, arch: str) -> Right:
+    """A reference that rounds the product before it adds the residual."""
+    operator = OPERATORS[LINEAR_ADD]
+    right = quantize_rows(values["x"])
+    sums = operator.sums(values, right.codes, arch)
+    factors = (right.scales, values["weight_scales"])
+    out = apply_epilogue(NINFER_LINEAR_ADD, Operands(accumulators=sums, factors=factors, addend=values["out"]))
+    return {"codes": right.codes, "scales": right.scales, "out": out}
+
+
+def _exact_model(values: Arrays, arch: str) -> Right:
+    """A reference that sums exactly, in float64, and rounds once: no matrix unit does."""
+    right = quantize_rows(values["x"])
+    with np.errstate(all="ignore"):
+        sums = (E4M3FN.decode(right.codes) @ E4M3FN.decode(values["weight"]).T).astype(np.float32)
+    out = OPERATORS[LINEAR].finished(values, sums, right.scales)
+    return {"codes": right.codes, "scales": right.scales, "out": out}
+
+
+_MODEL = (
+    Fault(
+        "model-left-uncontracted",
+        LINEAR_ADD,
+        "the reference rounds the product before it adds: the kernel is right and the model wrong",
+        "ninfer pull request 167",
+        MISMATCH,
+        model=_uncontracted_model,
+    ),
+    Fault(
+        "model-sums-exactly",
+        LINEAR,
+        "the reference sums in float64, as most do: the kernel is right and the model wrong",
+        "DeepGEMM 37, 176; cutlass 1641",
+        MISMATCH,
+        model=_exact_model,
+    ),
+)
+
+FAULTS = (*_PIPELINE, *_OPERANDS, *_OUTPUTS, *_MODEL)
