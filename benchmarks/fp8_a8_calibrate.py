@@ -12,7 +12,7 @@ kernels/fp8_a8_calibrations.json.
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from math import log
 from pathlib import Path
@@ -61,21 +61,36 @@ def fit(cells: Sequence[Cell], blank: Calibration) -> Calibration:
     return min((one for group in tried for one in group), key=lambda one: one[0])[1]
 
 
+@dataclass(frozen=True)
+class _Choice:
+    """A cell under a ratio: whether the TMA route is taken, and what each route loses, as logarithms."""
+
+    tokens: int
+    is_tma: bool
+    tma: float
+    cp_async: float
+
+    def lost(self, floor: int, ceiling: int) -> float:
+        """Under a floor and a ceiling, too."""
+        return self.tma if self.is_tma and floor <= self.tokens <= ceiling else self.cp_async
+
+
 def _with_ceilings(
     cells: Sequence[Cell], calibration: Calibration, floors: Sequence[int]
 ) -> list[tuple[Loss, Calibration]]:
     """For each floor the ceilings that lose least: weights do not depend on each other."""
     open_end = replace(calibration, min_tokens=0, max_tokens=())
-    taken = [choice(cell, open_end.sm_count, open_end.arch, open_end)[0] is Route.TMA for cell in cells]
-    weights: dict[tuple[int, int], list[tuple[Cell, bool]]] = {}
-    for cell, is_tma in zip(cells, taken, strict=True):
-        weights.setdefault((cell.rows, cell.depth), []).append((cell, is_tma))
+    weights: dict[tuple[int, int], list[_Choice]] = {}
+    for cell in cells:
+        is_tma = choice(cell, open_end.sm_count, open_end.arch, open_end)[0] is Route.TMA
+        made = _Choice(cell.tokens, is_tma, *(log(cell.loss(route)) for route in FORCED))
+        weights.setdefault((cell.rows, cell.depth), []).append(made)
     found = []
     for floor in floors:
         losses, ceilings = [], []
         for (rows, depth), members in weights.items():
-            widths = [cell.tokens for cell, _ in members]
-            loss, ceiling = min((_loss(members, floor, end), end) for end in (NEVER, 0, *widths))
+            ends = (NEVER, 0, *(one.tokens for one in members))
+            loss, ceiling = min((_loss(members, floor, end), end) for end in ends)
             losses.append(loss)
             if loss < _loss(members, floor, NEVER):
                 ceilings.append(Ceiling(rows=rows, depth=depth, tokens=ceiling))
@@ -84,12 +99,9 @@ def _with_ceilings(
     return found
 
 
-def _loss(members: Sequence[tuple[Cell, bool]], floor: int, ceiling: int) -> Loss:
-    """By how much the worst choice passes the limit, then what all choices lose, as logarithms."""
-    lost = []
-    for cell, is_tma in members:
-        route = Route.TMA if is_tma and floor <= cell.tokens <= ceiling else Route.CP_ASYNC
-        lost.append(log(cell.loss(route)))
+def _loss(members: Sequence[_Choice], floor: int, ceiling: int) -> Loss:
+    """By how much the worst choice passes the limit, then what all choices lose."""
+    lost = [one.lost(floor, ceiling) for one in members]
     return max(0.0, max(lost) - log(LIMIT)), sum(lost)
 
 

@@ -27,7 +27,7 @@ from tileproof.conformance.environment import capture
 from tileproof.kernels.compile import compile_source
 from tileproof.kernels.device import Buffer
 from tileproof.kernels.fp8_a8_arguments import Operands
-from tileproof.kernels.fp8_a8_calibration import Calibration, find_calibration
+from tileproof.kernels.fp8_a8_calibration import Calibration, calibration_of
 from tileproof.kernels.fp8_a8_call_site import NINFER_SHAPES, CallSite
 from tileproof.kernels.fp8_a8_gemm import Fp8A8Gemm, kernel_name, kernel_source
 from tileproof.kernels.fp8_a8_selector import CP_ASYNC, TMA, Problem, Route, Schedule, ceil_div, select
@@ -258,8 +258,9 @@ def main(arguments: Sequence[str] = ()) -> None:
     cells = measure(device, NINFER_SHAPES, options.widths)
     ratio = work_ratio(cells, device.sm_count)
     show(f"a token of the TMA kernel's work costs {ratio:.3f} of the cp.async kernel's")
-    worst, where = worst_choice(cells, device.sm_count, device.arch, find_calibration("rtx5090"))
-    show(f"by the calibration rtx5090 the choice is at most {worst:.3f} of the better route, at {where}")
+    calibration = calibration_of(device.arch, device.sm_count)
+    worst, where = worst_choice(cells, device.sm_count, device.arch, calibration)
+    show(f"by the calibration {calibration.name} the choice is at most {worst:.3f} of the better route, {where}")
     if options.evidence is not None:
         evidence = {
             "what": "times of the FP8 product's routes and of torch._scaled_mm, contenders taking turns, milliseconds",
@@ -268,7 +269,7 @@ def main(arguments: Sequence[str] = ()) -> None:
             "sm_count": device.sm_count,
             "resources": lines,
             "work_ratio": ratio,
-            "worst_choice_by_rtx5090": {"ratio": worst, "where": where},
+            "worst_choice": {"calibration": calibration.name, "ratio": worst, "where": where},
             "cells": [asdict(cell) for cell in cells],
         }
         options.evidence.write_text(json.dumps(evidence, indent=1, default=str) + "\n")

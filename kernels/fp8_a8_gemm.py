@@ -62,6 +62,33 @@ class Prepared:
     shared_bytes: int = 0
 
 
+_NOTHING = Prepared((0, 0, 0), (1, 1, 1), ())
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A call that passed every check, with its kernel loaded."""
+
+    kernel: Kernel
+    route: Route
+    prepared: Prepared
+
+    def launch(self) -> Launch:
+        """Launch it.
+
+        Raises:
+            DeviceError: the device failed.
+        """
+        return self.kernel.launch(
+            entry=self.kernel.name,
+            route=self.route,
+            grid=self.prepared.grid,
+            block=self.prepared.block,
+            args=self.prepared.args,
+            shared_bytes=self.prepared.shared_bytes,
+        )
+
+
 @dataclass(frozen=True)
 class Call:
     """A call that passed every check."""
@@ -126,38 +153,31 @@ class Fp8A8Gemm:
         )
         tensors = (operands.codes, operands.scales, operands.weight, operands.weight_scales, *outputs)
         check_tensors(self.device, rules, tensors)
-        return self.launch(*self.choose(operands, outputs, route))
+        return self.prepare(operands, outputs, route).launch()
 
-    def choose(self, operands: Operands, outputs: Sequence[Tensor], route: Route | None) -> tuple[Route, Call]:
-        """The route of a call whose tensors fit their rules.
+    def prepare(self, operands: Operands, outputs: Sequence[Tensor], route: Route | None) -> "Ready":
+        """Do all that comes before the launch of a call whose tensors fit their rules.
 
         Raises:
             Refusal: the widths of the outputs are not those of the weight, or `route` cannot take the call.
+            DeviceError: the device failed.
         """
         widths = [output.shape[1] for output in outputs]
         self.call_site.check_rows(operands.rows, widths)
         begins = self.call_site.begins(widths)
-        problem = _problem(self.device.arch, self.call_site, operands, outputs, begins)
+        chosen = self._choose(_problem(self.device.arch, self.call_site, operands, outputs, begins), route)
         call = Call(self.call_site, operands, tuple(outputs), begins)
+        # NOTE: no tokens are no work, and a tensor map of no rows does not exist.
+        prepared = _PREPARE[chosen](self.device, call) if operands.tokens else _NOTHING
+        return Ready(self._kernel(chosen), chosen, prepared)
+
+    def _choose(self, problem: Problem, route: Route | None) -> Route:
         if route is None:
-            return select(problem, self._sm_count, self._calibration, _PREPARE), call
+            return select(problem, self._sm_count, self._calibration, _PREPARE)
         why = "there is no such kernel" if route not in _PREPARE else obstacle(route, problem)
         if why is not None:
             raise Refusal(f"{self.call_site.name} cannot take the route {route}: {why}", hint="leave the route out")
-        return route, call
-
-    def launch(self, route: Route, call: Call) -> Launch:
-        """Launch what `choose` returned."""
-        prepared = _PREPARE[route](self.device, call)
-        kernel = self._kernel(route)
-        return kernel.launch(
-            entry=kernel.name,
-            route=route,
-            grid=prepared.grid,
-            block=prepared.block,
-            args=prepared.args,
-            shared_bytes=prepared.shared_bytes,
-        )
+        return route
 
     def _kernel(self, route: Route) -> Kernel:
         """Compiled when it is first needed."""

@@ -112,9 +112,9 @@ class Fp8A8Operator:
         tensors = (x, workspace.codes, workspace.scales, weight.codes, weight.scales, *outputs)
         check_tensors(gemm.device, rules, tensors)
         operands = Operands(workspace.codes, workspace.scales, weight.codes, weight.scales)
-        chosen = gemm.choose(operands, outputs, route)
+        ready = gemm.prepare(operands, outputs, route)
         quantized = self._quantize(x, workspace.codes, workspace.scales)
-        launch = gemm.launch(*chosen)
+        launch = ready.launch()
         reports = tuple(report for report in (quantized.report, launch.report) if report is not None)
         return Launch(
             launch.kernel,

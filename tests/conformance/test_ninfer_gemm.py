@@ -93,10 +93,8 @@ def test_a_case_that_an_architecture_has_no_route_for_is_not_run_and_says_why(tm
 
 def test_a_launcher_that_takes_another_route_than_it_was_told_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that is never launched proves nothing, however right the results are."""
-    choose = Fp8A8Gemm.choose
-    monkeypatch.setattr(
-        Fp8A8Gemm, "choose", lambda self, operands, outputs, route: choose(self, operands, outputs, None)
-    )
+    prepare = Fp8A8Gemm.prepare
+    monkeypatch.setattr(Fp8A8Gemm, "prepare", lambda self, given, outputs, route: prepare(self, given, outputs, None))
     case = find_case("ninfer_linear/fp8_a8_gemm/tma/T9.N128.K320/cancellation/0")
     found = run_case(case, Device()).findings
     assert [finding.kind for finding in found] == [FindingKind.ROUTE]

@@ -52,6 +52,7 @@ WIDTHS = (*range(1, 66), 255, 256, 257, 1023, 1024, 1153, 1345, 4001, 4096, 4160
 FEW_WIDTHS = (1, 65, 257, 1153, 4288)
 PARTS = {"attn_input_proj": (6, 1, 6, 1), "gdn_input_proj": (5, 3)}
 FORCED = (Route.TMA, Route.CP_ASYNC)
+CALIBRATION = "rtx5090"
 POISON = 0xFFFFFFFF
 PAST = 300  # tokens past the end that must keep their poison
 SAMPLE_WIDTH, SAMPLE_TOKENS, SAMPLE_COLUMNS = 1345, 128, 1024
@@ -100,7 +101,8 @@ class Operator:
     def __init__(self, device: Device, site: CallSite, rows: int, depth: int, most: int, family: str) -> None:
         random = np.random.default_rng(2026)
         self.device, self.site, self.rows, self.depth, self.most = device, site, rows, depth, most
-        self.gemm = Fp8A8Gemm(device, site)
+        # NOTE: constants by which the selector takes either kernel: on this device its own always take cp.async.
+        self.gemm = Fp8A8Gemm(device, site, calibration=CALIBRATION)
         self.codes, self.weight = codes(random, most, depth, family), codes(random, rows, depth, family)
         self.codes[min(64, most - 1), depth - 1] = 0x7F  # a token of NaN, first of a tile
         scale = 2.0**-14 if site.paired else 2.0**-8
@@ -298,7 +300,7 @@ def words_of(buffer: Buffer, begin: int = 0, end: int | None = None) -> Tensor:
 
 def boundaries(site: CallSite, rows: int, depth: int, sm_count: int, most: int) -> set[int]:
     """Widths beside those at which the selector changes its mind."""
-    calibration = find_calibration("rtx5090")
+    calibration = find_calibration(CALIBRATION)
 
     def chosen(tokens: int) -> Route:
         problem = Problem(arch="sm_90a", tokens=tokens, rows=rows, depth=depth)

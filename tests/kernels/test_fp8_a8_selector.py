@@ -58,6 +58,18 @@ def test_two_small_blocks_fill_waves_at_least_as_well_as_a_large_one() -> None:
             assert select(problem, h200.sm_count, h200) is Route.CP_ASYNC
 
 
+def test_a_gate_on_whole_tiles_of_tokens_would_be_found() -> None:
+    """As ninfer pull request 167 had it until it was reviewed: widths that the other tile divides, or none."""
+    gated = [
+        tokens
+        for tokens in range(1345, 1537)
+        if not fp8_a8_tma_applies(14336, 5120, tokens, 170, "rtx5090-whole-tiles")
+    ]
+    ours = [replace(PROBLEM, tokens=tokens) for tokens in gated]
+    assert len(gated) == 189
+    assert all(select(problem, 170, RTX_5090) is Route.TMA for problem in ours)
+
+
 def test_an_unknown_calibration_is_refused() -> None:
     with pytest.raises(Refusal, match="no calibration is called 'h100'"):
         find_calibration("h100")
