@@ -25,6 +25,9 @@ from tileproof.oracle.refusal import Refusal
 MAX_GRID: Extent3 = (2**31 - 1, 65535, 65535)
 MAX_BLOCK_THREADS = 1024
 
+MAX_STRIDE = 2**63 - 1
+"""Kernels take strides as 64-bit integers with a sign."""
+
 NOTHING_TO_LAUNCH = "empty"
 """The route of a call that has no work, so that nothing is launched."""
 
@@ -233,6 +236,8 @@ def _check_layout(rule: TensorRule, tensor: Tensor) -> None:
         which = f"{rule.name} has stride {stride} in dimension {dimension}"
         if stride < 0:
             raise Refusal(f"{which}; the least is 0", hint="reverse the data on the host, or copy it")
+        if stride > MAX_STRIDE:
+            raise Refusal(f"{which}; the most is {MAX_STRIDE}")
         # NOTE: a dimension of one element takes no step, so its stride may be anything.
         if extent <= 1:
             continue

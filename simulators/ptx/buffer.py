@@ -89,8 +89,12 @@ class Buffer:
         Raises:
             Refusal: it belongs to another device, whose addresses mean something else here.
         """
-        if memory.find(self.address) is not self._allocation:
+        if not self.lies_in(memory):
             raise Refusal(f"the buffer at 0x{self.address:x} belongs to another device", hint="upload it to this one")
+
+    def lies_in(self, memory: GlobalMemory) -> bool:
+        """Whether the buffer was allocated in `memory`."""
+        return memory.find(self.address) is self._allocation
 
     def _live(self) -> Allocation:
         if self._allocation.freed:

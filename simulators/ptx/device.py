@@ -264,6 +264,10 @@ class Device:
         """Give a buffer back; later accesses by kernels are `use-after-free` findings."""
         buffer.release(self.memory)
 
+    def owns(self, buffer: Any) -> bool:
+        """Whether `buffer` was allocated by this device."""
+        return isinstance(buffer, Buffer) and buffer.lies_in(self.memory)
+
     def tensor_map(self, buffer: Addressed, **arguments: Unpack[TensorMapArguments]) -> np.void:
         """A tensor map, which a kernel takes by value; see `tensor_map.check` for what is refused.
 

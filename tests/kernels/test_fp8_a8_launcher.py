@@ -76,6 +76,9 @@ Change = Callable[[Tensors], Tensors]
         (lambda t: {"out0": replace(t["out0"], dtype=np.dtype(np.float16))}, "out has element type float16"),
         (lambda t: {"out0": replace(t["out0"], shape=(T, 64))}, "the outputs' columns need out 64"),
         (lambda t: {"out0": replace(t["out0"], strides=(100, 1))}, "out has stride 100 in dimension 0"),
+        (lambda t: {"out0": replace(t["out0"], strides=(2**63, 1))}, "the most is 9223372036854775807"),
+        (lambda t: {"weight": replace(t["weight"], buffer=Device().upload(np.zeros((N, K), np.uint8)))},
+         "weight lies on another device"),
         (lambda t: {"out0": replace(t["out0"], buffer=t["x"].buffer)}, "out .output. overlaps x"),
         (lambda t: {"codes": replace(t["codes"], buffer=t["weight"].buffer)}, "overlaps codes .output."),
         (lambda t: {"out1": t["out0"]}, "linear has the outputs out; 2 tensors were given"),
@@ -113,6 +116,15 @@ def test_a_route_that_cannot_take_the_call_is_refused_with_the_reason() -> None:
     codes: Any = given["codes"].buffer
     assert not codes.written().any()
     assert call(Fp8A8Operator(device, LINEAR), given).route == Route.FALLBACK
+
+
+def test_a_single_rows_stride_may_be_anything_that_kernels_can_take() -> None:
+    device = Device()
+    given = tensors(device, tokens=1)
+    for stride in (0, 2**62, 2**63 - 1):
+        assert call(Fp8A8Operator(device, LINEAR), given | {"x": replace(given["x"], strides=(stride, 1))}).report
+    with pytest.raises(Refusal, match="x has stride 18446744073709551616 in dimension 0"):
+        call(Fp8A8Operator(device, LINEAR), given | {"x": replace(given["x"], strides=(2**64, 1))})
 
 
 def test_no_tokens_launch_nothing() -> None:

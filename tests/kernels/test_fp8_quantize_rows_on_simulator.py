@@ -21,6 +21,7 @@ F32 = np.dtype(np.float32)
 
 _DEVICE_PROTOCOL: type[protocol.Device] = Device  # held to the protocols by the type checker
 _BUFFER_PROTOCOL: type[protocol.Buffer] = Buffer
+_OWNER_PROTOCOL: type[protocol.KnowsItsBuffers] = Device
 
 
 @dataclass(frozen=True)
