@@ -19,13 +19,13 @@ _SUM = (
     Rule("routes", "every route gives the same bits, for whole and partial tiles alike", _CHOICE),
 )
 _ADD = (
-    Rule("residual", "the output before the call, added in float32 before the only rounding", _NINFER),
+    Rule("residual in out", "the output before the call, added in float32 before the only rounding", _NINFER),
     Rule("contraction", "the product with the weight scale and the addition are one fused operation", _CHOICE),
 )
 _SWIGLU = (
     Rule("gate and up", "rows 0 .. N/2 - 1 and N/2 .. N - 1, each rounded to bf16 first", _NINFER),
     Rule("silu", "gate / (1 + expf(-gate)) in float32, an IEEE division; expf goes through ex2.approx", _NINFER),
-    Rule("output", "silu · up, one float32 product, rounded to bf16; a set where ex2.approx leaves it open", _NINFER),
+    Rule("out", "silu · up, one float32 product, rounded to bf16; a set where ex2.approx leaves it open", _NINFER),
 )
 
 

@@ -22,8 +22,11 @@ def compiled(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """A compiled helper that becomes part of its caller, which saves counting references to its arrays at each call."""
-    return _compile(function, forceinline=True)
+    """A compiled helper that becomes part of its caller, which saves counting references to its arrays at each call.
+
+    It has no cache of its own: that would outlive changes of the helpers that it uses from other files.
+    """
+    return _compile(function, cache=False, forceinline=True)
 
 
 def borrowing(function: Function) -> Function:
@@ -33,12 +36,12 @@ def borrowing(function: Function) -> Function:
 
 def borrowing_inlined(function: Function) -> Function:
     """Like `inlined`, of a function that makes no arrays."""
-    return _compile(function, forceinline=True, _nrt=False)
+    return _compile(function, cache=False, forceinline=True, _nrt=False)
 
 
-def _compile(function: Function, **options: bool) -> Function:
+def _compile(function: Function, *, cache: bool = True, **options: bool) -> Function:
     machine = partial(numba.njit, nogil=True, error_model="numpy", **options)
     try:
-        return cast(Function, machine(function, cache=True))
+        return cast(Function, machine(function, cache=cache))
     except RuntimeError:  # numba: "no locator available for file"
         return cast(Function, machine(function))

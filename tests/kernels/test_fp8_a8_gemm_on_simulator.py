@@ -1,5 +1,6 @@
 """The kernels of the FP8 product against the oracle's route-exact result, on the CPU device."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +17,10 @@ from tileproof.kernels.fp8_a8_call_site import (
     LINEAR_SWIGLU,
     CallSite,
 )
-from tileproof.kernels.fp8_a8_gemm import Fp8A8Gemm
+from tileproof.kernels.fp8_a8_gemm import Fp8A8Gemm, kernel_name
 from tileproof.kernels.fp8_a8_selector import Route
 from tileproof.kernels.launcher import NOTHING_TO_LAUNCH
+from tileproof.kernels.source import expanded
 from tileproof.kernels.tensor import Tensor
 from tileproof.simulators.ptx.device import SHARED_BASES, Device
 
@@ -116,6 +118,44 @@ def test_the_bracket_of_the_exponential_lies_in_the_proven_set(scale: float) -> 
     lower, upper = (bits(end) for end in call.expected("sm_90a"))
     for end in result.buffers[0].bracket():
         assert np.all((bits(end) == lower) | (bits(end) == upper))
+
+
+FAR = 2**33 + 16
+
+
+def reached(name: str, route: Route, source: str | None = None) -> list[int]:
+    """Elements from the first one of a tensor, whose rows are FAR apart, to where the kernel looks for its rows.
+
+    So far apart they lie in no allocation of a test, and the finding says which address that was.
+    """
+    device, bf16 = Device(), np.dtype(Call(LINEAR, 1, 1, 1).residual.dtype)
+    codes, scales = np.zeros((2, 128), np.uint8), np.zeros(2, np.float32)
+    arrays = (codes, scales, np.zeros((128, 128), np.uint8), np.zeros(128, bf16), np.zeros((2, 128), bf16))
+    given = [Tensor.whole(device.upload(array)) for array in arrays]
+    index = ("codes", "scales", "weight", "weight_scales", "out").index(name)
+    given[index] = replace(given[index], strides=(FAR, 1))
+    gemm = Fp8A8Gemm(device, LINEAR_ADD, sources={} if source is None else {route: source})
+    report = gemm.prepare(Operands(*given[:4]), given[4:], route).launch().report
+    assert report is not None
+    found = [re.search(r"in no allocation [(]0x([0-9a-f]+)[)]", finding.message) for finding in report.findings]
+    itemsize = given[index].dtype.itemsize
+    return [(int(match[1], 16) - given[index].address) // itemsize for match in found if match is not None]
+
+
+@pytest.mark.parametrize("route", [Route.CP_ASYNC, Route.FALLBACK])
+@pytest.mark.parametrize("name", ["codes", "weight", "out"])
+def test_offsets_past_32_bits_are_not_cut(name: str, route: Route) -> None:
+    row, rest = divmod(reached(name, route)[0], FAR)
+    assert 1 <= row < 128
+    assert rest < 128
+
+
+def test_an_offset_that_is_cut_is_noticed() -> None:
+    whole = "matrix.out + token * matrix.stride + column"
+    source = expanded(kernel_name(Route.FALLBACK))
+    assert source.count(whole) == 1
+    cut = source.replace(whole, "matrix.out + static_cast<int>(token * matrix.stride) + column")
+    assert reached("out", Route.FALLBACK, cut) == []
 
 
 def test_no_tokens_launch_nothing() -> None:

@@ -1,12 +1,17 @@
 """A cached loop is never used after a file that is compiled into it has changed."""
 
 import ast
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
+from tileproof.oracle.units import unit_kernels
 from tileproof.simulators.ptx.fast import stamp
+from tileproof.simulators.ptx.machine.order import compiled_order, compiled_warps
 
 # The file of a compiled function is watched by numba itself; these hold the functions that carry the stamp.
 LOOPS = ("loop", "gates")
@@ -60,3 +65,17 @@ def test_every_file_that_is_compiled_into_the_loop_is_watched(name: str) -> None
 
 def test_a_file_that_is_not_watched_would_be_seen() -> None:
     assert Path(stamp.__file__).with_name("pointers.py").resolve() in compiled_in(f"{PACKAGE}.loop")
+
+
+def inlined_in(module: ModuleType) -> Iterator[Any]:
+    """The helpers of a module that become part of their callers."""
+    for function in vars(module).values():
+        if getattr(function, "targetoptions", {}).get("forceinline"):
+            yield function
+
+
+@pytest.mark.parametrize("module", [compiled_order, compiled_warps, unit_kernels])
+def test_no_inlined_helper_has_a_cache_that_outlives_the_files_of_its_own_helpers(module: ModuleType) -> None:
+    helpers = list(inlined_in(module))
+    assert helpers
+    assert all(helper.stats.cache_path is None for helper in helpers)

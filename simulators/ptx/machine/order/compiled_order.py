@@ -60,6 +60,7 @@ SCOPE_SHIFT = 8  # 2 bits
 SIZE_SHIFT = 10  # 4 bits: log2 of the bytes of an element
 ENGINE_SHIFT = 16  # engine + 1, 0 for a thread
 ENGINE_MASK = 7
+_STRENGTH = STRONG | ASYNC_PROXY | REDUCES | 3 << SCOPE_SHIFT | 15 << SIZE_SHIFT
 
 #: Whether all lanes of a warp know the same, but for what is their own.
 DIFFERENT, SAME, UNKNOWN = 0, 1, 2
@@ -79,9 +80,9 @@ _NUMBER = (1 << 26) - 1
 _LEAF_NUMBER = (1 << 30) - 1
 _ALL = 0xFFFF_FFFF
 _LANE = 31
-# Readers of one place in global memory that are kept at most. Where blocks of a launch have no order at all, readers of
-# two units stand for all others: whoever writes there later races with one of the two. Where they may have some, the
-# last ones are kept; in shared memory all are.
+# Accesses of one place in global memory from which on some are left out. Where blocks of a launch have no order at all,
+# two units stand for all others: whoever comes later and races with one that is missing races with one of the two.
+# Where they may have some, more are kept, the last ones; in shared memory all are.
 LONGEST_CHAIN, LONGEST_KNOWN_CHAIN, NO_LIMIT = 64, 1024, 1 << 40
 #: Rows of scratch for the accesses of a set.
 KEPT = 2048
@@ -485,14 +486,33 @@ def _repeats(records: Array, record: int, other_mask: int, base: int, number: in
 
 
 @borrowing_inlined
-def _keep_other_unit(records: Array, kept: Array, least: int, length: int, unit: int) -> None:
-    """See to it that the first accesses of a set are not all by one unit, if others are there."""
-    for index in range(length):
-        if records[kept[index, 0], UNIT] != unit:
-            if index >= least:
-                for column in range(3):
-                    kept[least - 1, column] = kept[index, column]
-            return
+def _is_spoken_for(records: Array, kept: Array, count: int, number: int, record: int) -> bool:
+    """Whether the present access and `count` earlier ones have two, of different units, that race wherever one does.
+
+    An access without strength races with all that a strong one does; strong ones of a kind race with the same.
+    """
+    strength, unit = records[record, FLAGS] & _STRENGTH, integer(-1)
+    for index in range(-1, count):
+        other = number if index < 0 else integer(kept[index, 0])
+        own = records[other, FLAGS] & _STRENGTH
+        if own & STRONG and own != strength:
+            continue
+        if unit >= 0 and records[other, UNIT] != unit:
+            return True
+        unit = integer(records[other, UNIT])
+    return False
+
+
+@borrowing_inlined
+def _shortened(records: Array, kept: Array, least: int, length: int, number: int) -> int:
+    """How many of a set stay: the `least` last ones, and those that nobody speaks for."""
+    count = integer(least)
+    for index in range(least, length):
+        if not _is_spoken_for(records, kept, count, number, integer(kept[index, 0])):
+            for column in range(3):
+                kept[count, column] = kept[index, column]
+            count += 1
+    return count
 
 
 @borrowing_inlined
@@ -506,10 +526,11 @@ def _chained(
     """
     if length == 0:
         return fresh if mask == 1 else _node(nodes, state, number, mask, integer(0), base)
-    if length > longest:
-        least = longest >> 1
-        _keep_other_unit(records, kept, least, min(length, kept.shape[0]), records[number, UNIT])
-        length, dropped = least, 1
+    least = longest >> 1
+    if length > longest and length % least == 1 and length <= kept.shape[0]:  # asked seldom, if it does not help
+        count = _shortened(records, kept, least, length, number)
+        dropped += length - count
+        length = count
     if dropped == 0 or length > kept.shape[0] or length >= room:
         return _node(nodes, state, number, mask, slot, base)
     rest = integer(0)
