@@ -26,7 +26,6 @@ assert BASE in SHARED_BASES
 GATE = (
     "tma-release-not-fenced",
     "tma-release-without-syncwarp",
-    "tma-released-early",
     "tma-full-parity",
     "tma-too-few-bytes",
     "tma-tail-finished",

@@ -33,6 +33,7 @@ _LOSES_ITS_GUARD = frozenset({"testp", "set"})
 _VIDEO = frozenset(f"v{name}{lanes}" for name in ("add", "sub", "avrg", "absdiff", "min", "max") for lanes in (2, 4))
 # Canonical or with its bits, by what ptxas makes of it; and of two NaN of f64 either one, by the order that it chooses.
 _NAN_IS_OPEN = frozenset({"neg", "abs"})
+_LOST_IN_LOOPS = frozenset({"mad", "madc"})  # .hi: an unrolled loop has half of them
 _FOLDED = frozenset({"min", "max"})  # of one register twice: the register, NaN and all
 _SHIFTS = frozenset({"shl", "shr"})  # by a register that holds a float: it is converted to an integer first
 
@@ -192,6 +193,8 @@ class _Writer:
         """Whether the assembler keeps to PTX there."""
         if form.mnemonic in _LOSES_ITS_GUARD or (form.mnemonic in _VIDEO and "add" in form.qualifiers):
             return not guard
+        if form.mnemonic in _LOST_IN_LOOPS and "hi" in form.qualifiers:
+            return False
         if form.operation.destinations[0] == "f64" and form.operation.sources.count("f64") > 1:
             return False
         return not (form.mnemonic in _NAN_IS_OPEN and form.types[0] in _FLOATS)
@@ -247,7 +250,7 @@ class _Writer:
 
     def branch(self, depth: int) -> None:
         label = self.label()
-        self.emit(f"@{self.predicate()} bra ELSE{label};")
+        self.emit(f"@{self.condition()} bra ELSE{label};")
         self.statements(depth + 1)
         if self.draw.integers(2):
             self.emit(f"bra JOIN{label};\nELSE{label}:")
@@ -255,6 +258,16 @@ class _Writer:
             self.emit(f"JOIN{label}:")
         else:
             self.emit(f"ELSE{label}:")
+
+    def condition(self) -> str:
+        """A predicate to branch on; for a GPU a copy that the assembler cannot trace to a predicate of the program."""
+        predicate = self.predicate()
+        if self.measured is None:
+            return predicate
+        self.emit(f"selp.u32 %t1, 1, 0, {predicate};")
+        self.emit("st.volatile.shared.u32 [%own], %t1; ld.volatile.shared.u32 %t1, [%own];")
+        self.emit("setp.ne.u32 %q3, %t1, 0;")
+        return "%q3"
 
     def loop(self, depth: int) -> None:
         label = self.label()
@@ -417,7 +430,8 @@ class _Writer:
         return _MODULE.format(
             body="\n    ".join(self.lines),
             exit_early=exit_early,
-            shared=SLOT_BYTES * (self.threads + 2),
+            shared=(SLOT_BYTES + 4) * (self.threads + 2),
+            own=SLOT_BYTES * (self.threads + 2),
             threads=self.threads,
             words=", ".join(f"%w{i}" for i in range(4)),
             more_words=", ".join(f"%w{i}" for i in range(4, 8)),
@@ -434,7 +448,7 @@ _MODULE = """.version 9.0
     .local .align 16 .b8 stack[32];
     .reg .pred %p<4>, %q<4>, %even, %first, %never;
     .reg .b16 %h<4>;
-    .reg .b32 %w<8>, %t<4>, %c<4>, %tid0, %mine, %shared, %scratch, %nothing, %thread;
+    .reg .b32 %w<8>, %t<4>, %c<4>, %tid0, %mine, %shared, %scratch, %nothing, %thread, %own;
     .reg .b64 %l<4>, %a<2>, %g<2>, %out, %in, %cells;
     ld.param.u64 %out, [out];
     ld.param.u64 %in, [in];
@@ -451,6 +465,7 @@ _MODULE = """.version 9.0
     mov.u32 %shared, slots;
     mov.u32 %scratch, stack;
     mad.lo.u32 %mine, %tid0, 16, %shared;
+    mad.lo.u32 %own, %tid0, 4, %shared; add.u32 %own, %own, {own};
     mul.lo.u32 %t0, %thread, 52; and.b32 %t0, %t0, 1008; mul.wide.u32 %a0, %t0, 4; add.s64 %a0, %a0, %in;
     ld.global.v4.u32 {{{words}}}, [%a0];
     ld.global.v4.u32 {{{more_words}}}, [%a0+16];

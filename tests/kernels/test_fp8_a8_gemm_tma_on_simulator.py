@@ -50,7 +50,7 @@ def test_every_architecture_has_the_bits_of_its_own_matrix_unit(arch: str) -> No
     check(Call(LINEAR_ADD, 65, 128, 320), Route.TMA, arch=arch)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_hostile_schedule_changes_nothing(seed: int) -> None:
     base = PLACES[seed % len(PLACES)]
     check(Call(LINEAR_ADD, 65, 128, 576), Route.TMA, schedule="adversarial", seed=seed, shared_base=base)

@@ -39,6 +39,7 @@ REFUSED = {
     "scalar video instruction": "vadd.s32.s32.s32 %r1, %r2, %r3;",
     "stochastic rounding": "cvt.rs.f16x2.f32 %r1, %f1, %f2, %r2;",
     "complement of a comparison of halves": "setp.lt.f16 %p1|%p2, %h1, %h2;",
+    "strong load of private memory": "ld.volatile.param.u64 %d1, [a];",
     "function of a register": "lop3.b32 %r1, %r2, %r3, %r4, %r5;",
     "logic with a test that goes nowhere": "lop3.or.b32 %r1, %r2, %r3, %r4, 3, %p1;",
     "another target's form": "add.rn.f32x2 %d1, %d2, %d3;",

@@ -23,6 +23,7 @@ _ACQUIRING = frozenset({"acquire", "acq_rel"})
 _RELEASING = frozenset({"release", "acq_rel"})
 _SYSTEM = frozenset({"volatile", "mmio"})
 _STRONG = _SYSTEM | {"relaxed"} | _ACQUIRING | _RELEASING
+_PRIVATE = (StateSpace.LOCAL, StateSpace.PARAM, StateSpace.CONST)
 SCOPES = {"cta": Scope.CTA, "cluster": Scope.CLUSTER, "gpu": Scope.GPU, "sys": Scope.SYS}
 # Cache operators and eviction hints never change a value (PTX ISA, "Cache Operators").
 _HINTS = frozenset({"weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc"})
@@ -87,6 +88,8 @@ def memory_form(instruction: Instruction) -> MemoryForm:
             raise not_modelled(instruction, f"the qualifier .{qualifier} is not modelled")
     if not type_:
         raise not_modelled(instruction, "it has no type")
+    if semantics and space in _PRIVATE:
+        raise not_modelled(instruction, f".{min(semantics)} of .{space.value} memory, which no other thread sees")
     atomic = instruction.mnemonic in ("atom", "red")
     strong = atomic or bool(semantics)
     return MemoryForm(

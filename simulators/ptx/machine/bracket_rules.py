@@ -55,7 +55,7 @@ def rule_of(operation: Operation) -> Rule:
         return Decision(operation, opcode)
     if mnemonic == "selp":
         return lambda values, intervals: [_selected(SCALARS[operation.sources[0]], values, intervals)]
-    if mnemonic in _MOVERS:
+    if mnemonic in _MOVERS and len(operation.destinations) == 1:
         return lambda values, intervals: [_moved(operation, values, intervals)]
     return lambda values, intervals: _by_bits(operation, values, intervals)
 
