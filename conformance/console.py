@@ -7,6 +7,7 @@ elsewhere it is a plain line now and then. Colour follows NO_COLOR and FORCE_COL
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -88,6 +89,7 @@ class Console:
         self._errors: list[CaseErrored] = []
         self._places: tuple[Coordinates, ...] = ()
         self._reasons: list[TargetUnavailable] = []
+        self._not_run: Counter[tuple[Target, str]] = Counter()
         self._lost: dict[str, CrashFileFailed] = {}
 
     def receive(self, event: Event) -> None:
@@ -111,6 +113,7 @@ class Console:
                 self._errors.append(event)
                 self._progress.step(failed=True)
             case CaseNotRun():
+                self._not_run[event.target, event.reason] += 1
                 self._progress.skip()
             case RunFinished():
                 self._progress.stop()
@@ -126,11 +129,20 @@ class Console:
             self._print(["", *describe_failure(failure, self._places, self._crashes)])
         self._print(_cut(failures))
         self._print(_error_lines(self._errors, self._lost.keys(), self._crashes))
-        self._print(["", *_summary(event, self._places, self._reasons)])
+        self._print(["", *_summary(event, self._places, self._why_not(event))])
         if self._fault is not None:
             self._print(_caught(self._fault, {found.finding.kind for found in self._findings}))
         for line in _warnings(tuple(self._lost.values())):
             self._err.print(line)
+
+    def _why_not(self, event: RunFinished) -> list[str]:
+        """Why targets, or single cases, did not run."""
+        whole = [(reason.target, reason.reason) for reason in self._reasons]
+        lines = [f"{target}: {reason}" for target, reason in whole]
+        if not event.interrupted:
+            alone = ((key, cases) for key, cases in self._not_run.items() if key not in whole)
+            lines += [f"{target}: not run {cases}: {reason}" for (target, reason), cases in alone]
+        return lines
 
     def _print(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -254,9 +266,9 @@ def _error_lines(errors: list[CaseErrored], lost: Collection[str], crashes: Path
     return lines
 
 
-def _summary(event: RunFinished, places: tuple[Coordinates, ...], reasons: list[TargetUnavailable]) -> list[str]:
+def _summary(event: RunFinished, places: tuple[Coordinates, ...], why_not: list[str]) -> list[str]:
     lines = [_count_line(count) for count in event.counts]
-    lines += [f"{reason.target}: {reason.reason}" for reason in reasons]
+    lines += why_not
     lines += [line for place in places for line in _route_lines(event.routes, place.target)]
     if event.compared:
         lines.append(f"outputs of the targets: {event.compared} compared, {event.differing} differ")

@@ -96,7 +96,8 @@ class Tally:
         return TargetCount(target, ended("passed"), ended("failed"), ended("errors"), ended("not_run"))
 
     def _exit_code(self, counts: tuple[TargetCount, ...], missing: tuple[Target, ...], interrupted: bool) -> int:
-        if interrupted or (missing and (self._require_device or len(missing) == len(counts))):
+        nothing_ran = not any(count.passed + count.failed + count.errors for count in counts)
+        if interrupted or nothing_ran or (missing and (self._require_device or len(missing) == len(counts))):
             return ERROR
         if self._fault is not None:
             return FINDING if self._fault.caught(self.found) else ERROR

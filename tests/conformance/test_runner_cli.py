@@ -76,6 +76,17 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, sim: Behaviour, arguments: 
     assert check(*arguments) == code
 
 
+def test_a_run_of_nothing_says_why_and_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    use(monkeypatch, fakes.right)
+    tensor_copies = "ninfer_linear/fp8_a8_gemm/tma/T9.N128.K128/normal/0"
+    assert check(tensor_copies, "--arch", "sm_89") == 2
+    assert "1 not run\nsim: not run 1: sm_89 has no tensor copies\n" in capsys.readouterr().out
+    assert check(tensor_copies, SMALL, "--arch", "sm_89") == 0
+    assert "sim: not run 1: sm_89 has no tensor copies\n" in capsys.readouterr().out
+
+
 def test_a_difference_between_targets_is_a_finding_even_where_both_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, fakes.right, fakes.unnoticed)
     assert check(SMALL, "--target", "sim,gpu") == 1
