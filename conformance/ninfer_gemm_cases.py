@@ -84,7 +84,7 @@ def _usual(site: CallSite, routes: Routes) -> Iterator[Case]:
     shapes = [(_shape(9, rows, 128), family) for family in _home_families(site)]
     for tokens in (1, 63, 64, 65, 129) if first else (65,) if total < 8 else ():
         shapes.append((_shape(tokens, rows, 128), next(families)))
-    for depth in (256, 384, 640) if first else (384,) if total < 8 else (256,):
+    for depth in (256, 384, 640) if first else (384,) if total < 8 else ():
         shapes.append((_shape(3, rows, depth), next(families)))
     if first:
         shapes.append((_shape(66, 2 * rows, 256), "one-hot"))
@@ -95,13 +95,13 @@ def _usual(site: CallSite, routes: Routes) -> Iterator[Case]:
 def _tma(site: CallSite, routes: Routes) -> Iterator[Case]:
     """The TMA route: one stage of K, the ring's depth, one more; partial token tiles, and one token in the second."""
     rows, total = PARTS[site.name].rows, PARTS[site.name].total
-    shapes = [(_shape(9, rows, 320), _home_families(site)[0])]
+    shapes = [(_shape(9, rows, 320 if total < 8 else 64), _home_families(site)[0])]
     if total < 8:
-        shapes += [(_shape(257, rows, 64), "on-grid"), (_shape(3, rows, 256), "specials")]
+        shapes.append((_shape(3, rows, 256), "specials"))
     if site.name == "linear":
         shapes += [
+            (_shape(257, rows, 64), "on-grid"),
             (_shape(65, 2 * rows, 320), "one-hot"),
-            (_shape(255, rows, 128), "powers"),
             (_shape(9, rows, 576), "cancellation"),
             (_shape(3, rows, 128, View("w", pad=16), View("c", pad=32), View("o", pad=8)), "normal"),
         ]

@@ -1,10 +1,14 @@
 """However many accesses of one place in global memory come before, one that races with a later one is found."""
 
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
+import numpy as np
 import pytest
 from both_engines import agree, kernel
 
+from tileproof.simulators.ptx.device import Device
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.order import compiled_order as core
 
@@ -57,3 +61,26 @@ def test_a_read_of_block_scope_among_those_of_a_larger_one_races_with_a_strong_w
     narrow = "@%p1 ld.relaxed.cta.global.u32 %r10, [%d0];"
     (finding,) = many_blocks(kernel(_BLOCKS + narrow + _STRONG + _STRONG_WRITE)).findings
     assert finding.count == 1
+
+
+#: The last block, by a count and fences, writes what a thread of every block has read.
+_LAST_BLOCK = """
+    setp.eq.u32 %p0, %r1, 0; mov.u32 %r9, 1; ld.global.u32 %r10, [%d0]; bar.sync 0; @!%p0 bra DONE;
+    fence.acq_rel.gpu; atom.global.add.u32 %r11, [%d1], %r9; setp.ne.u32 %p1, %r11, LAST; @%p1 bra DONE;
+    fence.acq_rel.gpu; st.global.u32 [%d0], %r1;
+DONE:
+"""
+
+
+def _zeros(device: Device) -> Sequence[Any]:
+    return device.upload(np.zeros(64, np.uint8)), device.upload(np.zeros(64, np.uint8)), np.uint32(7)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "left_out"), [(core.LONGEST_KNOWN_CHAIN // 2, 0), (core.LONGEST_KNOWN_CHAIN + 2, 1)]
+)
+def test_accesses_that_are_too_many_to_be_kept_are_told(blocks: int, left_out: int) -> None:
+    text = kernel(_LAST_BLOCK.replace("LAST", str(blocks - 1)))
+    report = agree(text, threads=32, blocks=blocks, prepare=_zeros)
+    assert not report.findings
+    assert sum("is checked against the last" in note.message for note in report.notes) == left_out

@@ -86,6 +86,19 @@ class Checks:
         self.shared.touched.forget(shadow, self._foldable and whole_lines)
         return True
 
+    def tell_what_is_left_out(self) -> None:
+        """A note where accesses to one place in global memory became too many to be kept."""
+        state = self.global_memory.touched.state
+        if not state[core.LEFT_OUT]:
+            return
+        step = self._program.steps[int(state[core.LEFT_OUT]) - 1]
+        state[core.LEFT_OUT] = 0
+        message = (
+            f"more than {core.LONGEST_KNOWN_CHAIN} accesses of one place by {step.opcode} that nothing orders: "
+            f"the order of later accesses is checked against the last {core.LONGEST_KNOWN_CHAIN // 2} of them"
+        )
+        self._reporter.note(message, step.where, 1)
+
     def unfold(self) -> None:
         """Blocks do no longer the same: from now on each has its own."""
         touched, window = self.shared.touched, self._window

@@ -33,17 +33,9 @@ UNIT, COMPONENT, AT, PC, FLAGS, WARP_OF, SIZE, RECORD_COLUMNS = 0, 1, 2, 3, 4, 5
 # Columns of a node.
 RECORD, MASK, REST, NODE_COLUMNS = 0, 1, 2, 4
 # Of the state of the tables.
-NEXT_RECORD, NEXT_NODE, FIRST_RECORD, FIRST_NODE, NEXT_LEAF, FREE_LEAF, LIVE_LEAVES, FOLDED, STATES = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    7,
-    8,
-)
+NEXT_RECORD, NEXT_NODE, FIRST_RECORD, FIRST_NODE, NEXT_LEAF, FREE_LEAF, LIVE_LEAVES, FOLDED = range(8)
+# The instruction, plus one, whose accesses to a place were the last of which some are left out; 0 for none.
+LEFT_OUT, STATES = 8, 9
 # Of the shape of a wave.
 LANES_PER_UNIT, UNIT_BASE, LANES_PER_BLOCK, WARPS_PER_UNIT, SHAPES = 0, 1, 2, 3, 4
 
@@ -82,7 +74,7 @@ _ALL = 0xFFFF_FFFF
 _LANE = 31
 # Accesses of one place in global memory from which on some are left out. Where blocks of a launch have no order at all,
 # two units stand for all others: whoever comes later and races with one that is missing races with one of the two.
-# Where they may have some, more are kept, the last ones; in shared memory all are.
+# Where they may have some, more are kept, the last ones, and a note says that others are not; in shared memory all are.
 LONGEST_CHAIN, LONGEST_KNOWN_CHAIN, NO_LIMIT = 64, 1024, 1 << 40
 #: Rows of scratch for the accesses of a set.
 KEPT = 2048
@@ -530,6 +522,8 @@ def _chained(
     if length > longest and length % least == 1 and length <= kept.shape[0]:  # asked seldom, if it does not help
         count = _shortened(records, kept, least, length, number)
         dropped += length - count
+        if count < length and longest > LONGEST_CHAIN:
+            state[LEFT_OUT] = records[number, PC] + 1
         length = count
     if dropped == 0 or length > kept.shape[0] or length >= room:
         return _node(nodes, state, number, mask, slot, base)

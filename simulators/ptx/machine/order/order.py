@@ -325,7 +325,10 @@ class Order:
 
         Accesses of peers after the end are found where their addresses are looked up.
         """
-        if not self.enabled or self._alone:
+        if not self.enabled:
+            return
+        self.checks.tell_what_is_left_out()
+        if self._alone:
             return
         blocks = self.knowledge.blocks(lanes)
         np.subtract.at(self._left, blocks, 1)

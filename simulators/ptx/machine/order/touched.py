@@ -134,7 +134,7 @@ class Touched:
 
 def _first_state() -> NDArray[np.int64]:
     state = np.ones(core.STATES, np.int64)  # number 0 stands for none
-    state[[core.FREE_LEAF, core.LIVE_LEAVES, core.FOLDED]] = 0
+    state[[core.FREE_LEAF, core.LIVE_LEAVES, core.FOLDED, core.LEFT_OUT]] = 0
     return state
 
 
