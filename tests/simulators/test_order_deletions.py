@@ -64,8 +64,8 @@ BOOKKEEPING = {
         "Patterns._party", "Patterns._lane_number", "Patterns._snapshot",
     ),
     "order.checks": (
-        "Checks.__init__", "Checks.tell_what_is_left_out", "Checks.unfold", "Checks.memory", "Checks.shadow", "Checks._pass", "Checks._find",
-        "Checks._record", "Checks._last_is_weak", "_chosen",
+        "Checks.__init__", "Checks.tell_what_is_left_out", "Checks.unfold", "Checks.memory", "Checks.shadow",
+        "Checks._pass", "Checks._find", "Checks._record", "Checks._last_is_weak", "_chosen",
     ),
     "order.kinds": ("AccessKind.flags", "Engine.flags", "Engine.proxy_flags"),
 }  # fmt: skip
