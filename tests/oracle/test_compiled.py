@@ -12,9 +12,11 @@ def double(value: int) -> int:
     return 2 * value
 
 
-@pytest.mark.parametrize("compile_it", [compiled.compiled, compiled.inlined])
-def test_without_a_place_for_the_cache_functions_are_compiled_anew(
-    compile_it: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("compile_it", "caches"), [(compiled.compiled, [True, False]), (compiled.inlined, [False])], ids=["own", "helper"]
+)
+def test_without_a_place_for_the_cache_functions_are_compiled_anew_and_helpers_ask_for_none(
+    compile_it: Any, caches: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
     right = numba.njit
@@ -29,4 +31,4 @@ def test_without_a_place_for_the_cache_functions_are_compiled_anew(
 
     monkeypatch.setattr(numba, "njit", njit)
     assert compile_it(double)(21) == 42
-    assert asked == [True, False]
+    assert asked == caches
