@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations, product
 
-from events import Event, Events
-from program import Litmus
+from litmus_events import Event, Events
+from litmus_program import Litmus
 
 Rows = list[int]
 

@@ -7,8 +7,9 @@ A state holds memory, what blocks hold, what they may still see, what threads kn
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from program import (
+from litmus_program import (
     Barrier,
     BulkLoad,
     BulkStore,
@@ -22,7 +23,14 @@ from program import (
     Write,
 )
 
-Table = frozenset[tuple[object, object]]
+Place = tuple[int, str]  # a block, and a place as it sees it
+Memory = frozenset[tuple[str, int]]
+Held = frozenset[tuple[Place, tuple[int, int]]]
+Older = frozenset[tuple[Place, tuple[int, ...]]]
+Registers = frozenset[tuple[int, int]]
+NOTHING: frozenset[int] = frozenset()
+Key = TypeVar("Key")
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -43,12 +51,12 @@ class State:
 
     at: tuple[int, ...]
     waits: frozenset[int]
-    memory: Table
-    held: Table
-    stale: Table
-    unfenced: Table
+    memory: Memory
+    held: Held
+    stale: Older
+    unfenced: Older
     known: tuple[frozenset[int], ...]
-    registers: Table
+    registers: Registers
     stores: int
 
 
@@ -57,17 +65,18 @@ def reachable(test: Litmus) -> frozenset[tuple[int, ...]]:
     explorer = _Explorer(test)
     count = len(test.threads)
     first = State(
-        (0,) * count, frozenset(), frozenset((p, 0) for p in test.places), *(frozenset(),) * 3,
+        (0,) * count, frozenset(), frozenset((p, 0) for p in test.places), frozenset(), frozenset(), frozenset(),
         (frozenset(),) * count, frozenset(), 0,
     )  # fmt: skip
-    seen, front, outcomes = {first}, [first], set()
+    seen, front = {first}, [first]
+    outcomes: set[tuple[int, ...]] = set()
     while front:
         state = front.pop()
         following = set(explorer.steps(state))
         if not following:
             registers, memory = dict(state.registers), dict(state.memory)
             values = [registers[r] for r in range(test.registers)]
-            outcomes.add(tuple(int(str(v)) for v in (*values, *(memory[p] for p in test.places))))
+            outcomes.add((*values, *(memory[p] for p in test.places)))
         fresh = following - seen
         seen |= fresh
         front += fresh
@@ -81,7 +90,7 @@ class _Explorer:
 
     def steps(self, state: State) -> Iterator[State]:
         """Everything that may happen next."""
-        for (block, place), _ in state.held:  # type: ignore[misc]
+        for (block, place), _ in state.held:
             yield self._expose(state, block, place)
         for number, thread in enumerate(self._test.threads):
             if state.at[number] < len(thread.ops) and number not in state.waits:
@@ -99,7 +108,7 @@ class _Explorer:
                 store = state.stores
                 known = (*state.known[:number], state.known[number] | {store}, *state.known[number + 1 :])
                 held = dict(state.held).get((block, op.place))
-                if held is not None and any(held[1] in k for n, k in enumerate(state.known) if n != number):  # type: ignore[index]
+                if held is not None and any(held[1] in k for n, k in enumerate(state.known) if n != number):
                     state = self._expose(state, block, op.place)
                 state = replace(state, stores=store + 1, known=known)
                 dropped = _without(state.held, (block, op.place))
@@ -125,15 +134,15 @@ class _Explorer:
                 state = self._write(state, block, op.place, op.value)
                 yield self._acquire(state, block, op.scope) if op.order in (Order.ACQUIRE, Order.ACQ_REL) else state
             case Fence(sequential=True):
-                for held, _ in list(state.held):  # type: ignore[misc]
-                    if held[0] == block:
-                        state = self._expose(state, *held)
+                for where, _ in list(state.held):
+                    if where[0] == block:
+                        state = self._expose(state, *where)
                 yield self._acquire(state, block, "gpu")
             case Fence():
                 yield self._acquire(self._release(state, number, block, op.scope), block, op.scope)
             case ProxyFence():
                 state = self._release(state, number, block, "gpu")
-                yield replace(state, unfenced=frozenset(e for e in state.unfenced if e[0][0] != block))  # type: ignore[index]
+                yield replace(state, unfenced=frozenset(e for e in state.unfenced if e[0][0] != block))
             case SmallCopy():
                 state = self._settle(state, block, op.place)
                 yield _load(state, op.register, dict(state.memory)[op.place])
@@ -144,31 +153,31 @@ class _Explorer:
                 state = self._settle(state, block, op.place)
                 memory = _without(state.memory, op.place) | {(op.place, op.value)}
                 # What comes to memory by copies is not seen late.
-                stale = frozenset(e for e in state.stale if e[0][1] != op.place)  # type: ignore[index]
-                unfenced = frozenset(e for e in state.unfenced if e[0][1] != op.place)  # type: ignore[index]
+                stale = frozenset(e for e in state.stale if e[0][1] != op.place)
+                unfenced = frozenset(e for e in state.unfenced if e[0][1] != op.place)
                 yield replace(state, memory=memory, stale=stale, unfenced=unfenced)
             case _:
                 raise TypeError(op)
 
-    def _weak_values(self, state: State, block: int, place: str) -> set[object]:
+    def _weak_values(self, state: State, block: int, place: str) -> set[int]:
         held = dict(state.held).get((block, place))
         if held is not None:
-            return {held[0]}  # type: ignore[index]
-        return {dict(state.memory)[place], *dict(state.stale).get((block, place), ())}  # type: ignore[misc]
+            return {held[0]}
+        return {dict(state.memory)[place], *dict(state.stale).get((block, place), ())}
 
-    def _write(self, state: State, block: int, place: str, value: object) -> State:
+    def _write(self, state: State, block: int, place: str, value: int) -> State:
         """A write reaches memory: the others may still see what was there."""
         old, stale, unfenced = dict(state.memory)[place], dict(state.stale), dict(state.unfenced)
         for other in self._blocks:
-            older = () if other == block else (*stale.get((other, place), ()), old)  # type: ignore[misc]
+            older = () if other == block else (*stale.get((other, place), ()), old)
             stale[other, place] = tuple(sorted(set(older)))
-            older = () if other == block else (*unfenced.get((other, place), ()), old)  # type: ignore[misc]
+            older = () if other == block else (*unfenced.get((other, place), ()), old)
             unfenced[other, place] = tuple(sorted(set(older)))
         memory = _without(state.memory, place) | {(place, value)}
         return replace(state, memory=memory, stale=frozenset(stale.items()), unfenced=frozenset(unfenced.items()))
 
     def _expose(self, state: State, block: int, place: str) -> State:
-        value, _ = dict(state.held)[block, place]  # type: ignore[misc]
+        value, _ = dict(state.held)[block, place]
         state = replace(state, held=_without(state.held, (block, place)))
         return self._write(state, block, place, value)
 
@@ -182,7 +191,7 @@ class _Explorer:
     def _release(self, state: State, number: int, block: int, scope: str) -> State:
         if scope == "cta":
             return state
-        for (owner, place), (_, store) in list(state.held):  # type: ignore[misc]
+        for (owner, place), (_, store) in list(state.held):
             if owner == block and store in state.known[number]:
                 state = self._expose(state, owner, place)
         return state
@@ -190,7 +199,7 @@ class _Explorer:
     def _acquire(self, state: State, block: int, scope: str) -> State:
         if scope == "cta":
             return state
-        return replace(state, stale=frozenset(e for e in state.stale if e[0][0] != block))  # type: ignore[index]
+        return replace(state, stale=frozenset(e for e in state.stale if e[0][0] != block))
 
     def _barrier(self, state: State, number: int, op: Barrier) -> State:
         """A thread comes; the last one lets all go on, who then know what each of them knew."""
@@ -203,15 +212,15 @@ class _Explorer:
         waits = state.waits | {number}
         if not waits.issuperset(group):
             return replace(state, waits=waits)
-        union = frozenset().union(*(state.known[n] for n in group))
+        union = NOTHING.union(*(state.known[n] for n in group))
         known = tuple(union if n in group else k for n, k in enumerate(state.known))
         at = tuple(a + 1 if n in group else a for n, a in enumerate(state.at))
         return replace(state, waits=waits - set(group), known=known, at=at)
 
 
-def _without(table: Table, key: object) -> Table:
+def _without(table: frozenset[tuple[Key, Entry]], key: Key) -> frozenset[tuple[Key, Entry]]:
     return frozenset(entry for entry in table if entry[0] != key)
 
 
-def _load(state: State, register: int, value: object) -> State:
+def _load(state: State, register: int, value: int) -> State:
     return replace(state, registers=state.registers | {(register, value)})

@@ -1,6 +1,6 @@
 """Litmus tests of barriers, atomics, proxies and dependencies, each with the forms that differ by what orders them."""
 
-from program import (
+from litmus_program import (
     Barrier,
     BulkLoad,
     BulkStore,

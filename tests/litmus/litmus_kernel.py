@@ -6,7 +6,7 @@ one block are warps of it, or, where they are of one warp, its lanes by turns; e
 
 from dataclasses import dataclass
 
-from program import (
+from litmus_program import (
     Barrier,
     BulkLoad,
     BulkStore,
@@ -82,8 +82,8 @@ def kernel(test: Litmus, lanes: int) -> Kernel:
     for number, thread in enumerate(test.threads):
         turn = seen.get((thread.block, thread.warp), 0)
         seen[thread.block, thread.warp] = turn + 1
-        role = thread.block << 16 | thread.warp << 8 | turn
-        text += f"    setp.eq.u32 %p, %i11, {role}; @%p bra T{number};\n"
+        code = thread.block << 16 | thread.warp << 8 | turn
+        text += f"    setp.eq.u32 %p, %i11, {code}; @%p bra T{number};\n"
         body += f"T{number}:\n"
         if any(isinstance(op, BulkLoad) for op in thread.ops):
             body += "    mbarrier.init.shared::cta.b64 [%i9+16], 1; fence.mbarrier_init.release.cluster;\n"

@@ -8,7 +8,7 @@ with which scope. Threads are of blocks of their own, or of warps of one block.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from program import Fence, Litmus, Op, Order, Read, Thread, Write
+from litmus_program import Fence, Litmus, Op, Order, Read, Thread, Write
 
 #: Name: threads, and the outcome.
 SHAPES: Mapping[str, tuple[str, Mapping[str, int]]] = {

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from kernel import PLACE_BYTES, Kernel, kernel
-from program import Litmus
+from litmus_kernel import PLACE_BYTES, Kernel, kernel
+from litmus_program import Litmus
 
 from tileproof.simulators.ptx.device import Device
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from program import (
+from litmus_program import (
     Barrier,
     BulkLoad,
     BulkStore,
