@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from tileproof.kernels.device import Buffer, Device
 from tileproof.kernels.fp8_a8_arguments import Operands
 from tileproof.kernels.fp8_a8_call_site import (
     ATTN_INPUT_PROJ,
@@ -28,7 +29,7 @@ from tileproof.oracle.epilogues.silu import CUDA_EX2_SILU
 from tileproof.oracle.epilogues.swiglu import swiglu_of_rows
 from tileproof.oracle.gemm import gemm
 from tileproof.oracle.products.accumulation_order import AccumulationOrder, RaggedK
-from tileproof.simulators.ptx.device import Buffer, Device
+from tileproof.simulators.ptx import device as cpu
 
 Array = NDArray[Any]
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -158,8 +159,8 @@ def bits(values: Array) -> Array:
 
 def check(call: Call, route: Route, *, gemm: Fp8A8Gemm | None = None, **options: Any) -> Result:
     """The call has the oracle's bits and no finding."""
-    device = gemm.device if gemm is not None else Device(**options)
-    assert isinstance(device, Device)
+    device = gemm.device if gemm is not None else cpu.Device(**options)
+    assert isinstance(device, cpu.Device)
     result = call.run(device, gemm or Fp8A8Gemm(device, call.site), route)
     assert result.launch.route == route
     assert result.launch.report is not None

@@ -21,6 +21,7 @@ from tileproof.kernels.fp8_a8_selector import Route
 from tileproof.kernels.launcher import NOTHING_TO_LAUNCH
 from tileproof.kernels.source import expanded
 from tileproof.kernels.tensor import Tensor
+from tileproof.simulators.ptx import device as cpu
 from tileproof.simulators.ptx.device import SHARED_BASES, Device
 
 ARCHITECTURES = ("sm_89", "sm_90a", "sm_120")
@@ -99,7 +100,9 @@ def test_the_bracket_of_the_exponential_lies_in_the_proven_set(scale: float) -> 
     call = Call(LINEAR_SWIGLU, 64, 256, 128, scale=scale)
     result = check(call, Route.CP_ASYNC)
     lower, upper = (bits(end) for end in call.expected("sm_90a"))
-    for end in result.buffers[0].bracket():
+    (buffer,) = result.buffers
+    assert isinstance(buffer, cpu.Buffer)
+    for end in buffer.bracket():
         assert np.all((bits(end) == lower) | (bits(end) == upper))
 
 
