@@ -203,7 +203,9 @@ class Fields:
             raise NoTensorMap("a tensor map whose bytes were changed")
         mark, *words = _FIELDS.unpack(body)
         shape, strides, box, steps = (tuple(words[at : at + n]) for at, n in ((8, 5), (13, 4), (17, 5), (22, 5)))
-        return cls(*words[:8], shape, strides, box, steps, mark == _EDITED)
+        device, address, kind, rank, interleave, swizzle, fill, promotion = words[:8]
+        modes = (kind, rank, interleave, swizzle, fill, promotion)
+        return cls(device, address, *modes, shape, strides, box, steps, mark == _EDITED)
 
 
 def encode(request: TensorMapRequest, device_number: int) -> np.void:
@@ -211,10 +213,16 @@ def encode(request: TensorMapRequest, device_number: int) -> np.void:
     fields = Fields(
         device_number,
         request.address,
-        *(request.data_type.number, request.rank, request.interleave, request.swizzle.number),
-        *(_FILLS.index(request.fill), request.promotion),
-        *(_padded(request.shape, 5), _padded(request.strides_bytes, 4)),
-        *(_padded(request.box, 5), _padded(request.element_strides, 5)),
+        request.data_type.number,
+        request.rank,
+        request.interleave,
+        request.swizzle.number,
+        _FILLS.index(request.fill),
+        request.promotion,
+        shape=_padded(request.shape, 5),
+        strides=_padded(request.strides_bytes, 4),
+        box=_padded(request.box, 5),
+        steps=_padded(request.element_strides, 5),
     )
     return np.void(fields.pack())
 

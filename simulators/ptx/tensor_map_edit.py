@@ -59,15 +59,6 @@ ENTRIES: Mapping[MapField, int] = {MapField.BOX: 5, MapField.SHAPE: 5, MapField.
 CONSTANT = frozenset({MapField.TYPE, MapField.INTERLEAVE, MapField.SWIZZLE, MapField.ATOMICITY, MapField.FILL})
 #: Fields of 64 bits.
 WIDE = frozenset({MapField.ADDRESS, MapField.STRIDE})
-_LISTS = {MapField.BOX: "box", MapField.SHAPE: "shape", MapField.STRIDE: "strides", MapField.STEP: "steps"}
-_NUMBERS = {
-    MapField.ADDRESS: "address",
-    MapField.INTERLEAVE: "interleave",
-    MapField.SWIZZLE: "swizzle",
-    MapField.FILL: "fill",
-}
-#: The largest number that the bytes hold; nothing above is legal.
-_MOST = {MapField.BOX: 0xFFFF, MapField.STEP: 0xFF}
 _MODES = {MapField.INTERLEAVE: 2, MapField.SWIZZLE: 3, MapField.FILL: 1}
 
 
@@ -103,14 +94,30 @@ def check_constant(field: MapField, value: int) -> None:
 
 
 def _edited(fields: Fields, field: MapField, entry: int, value: int) -> Fields:
-    if field in _LISTS:
-        name, value = _LISTS[field], min(value, _MOST.get(field, value))
-        numbers: tuple[int, ...] = getattr(fields, name)
-        return replace(fields, **{name: (*numbers[:entry], value, *numbers[entry + 1 :])})
-    if field in _NUMBERS:
-        return replace(fields, **{_NUMBERS[field]: value})
-    if field is MapField.RANK:
-        return replace(fields, rank=min(value, 254) + 1)  # PTX counts from 0
-    if field is MapField.TYPE:
-        return replace(fields, kind=ELEMENT_TYPES[value].number)
-    return fields  # the atomicity, of which only the usual one is modelled
+    match field:
+        case MapField.ADDRESS:
+            return replace(fields, address=value)
+        case MapField.RANK:
+            return replace(fields, rank=min(value, 254) + 1)  # PTX counts from 0
+        case MapField.BOX:
+            return replace(fields, box=_with(fields.box, entry, min(value, 0xFFFF)))
+        case MapField.SHAPE:
+            return replace(fields, shape=_with(fields.shape, entry, value))
+        case MapField.STRIDE:
+            return replace(fields, strides=_with(fields.strides, entry, value))
+        case MapField.STEP:
+            return replace(fields, steps=_with(fields.steps, entry, min(value, 0xFF)))
+        case MapField.TYPE:
+            return replace(fields, kind=ELEMENT_TYPES[value].number)
+        case MapField.INTERLEAVE:
+            return replace(fields, interleave=value)
+        case MapField.SWIZZLE:
+            return replace(fields, swizzle=value)
+        case MapField.FILL:
+            return replace(fields, fill=value)
+        case MapField.ATOMICITY:
+            return fields  # only the usual one is modelled
+
+
+def _with(numbers: tuple[int, ...], entry: int, value: int) -> tuple[int, ...]:
+    return (*numbers[:entry], value, *numbers[entry + 1 :])

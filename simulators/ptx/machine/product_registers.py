@@ -166,7 +166,8 @@ class ProductRegisters:
         """Where a fence is missing; of an accumulator in flight it is a wait."""
         standing = self._standing[np.ix_(rows, warps)]
         in_flight: Mask = (standing > _FENCED) & self._busy(rows, warps)[_ACCUMULATES]
-        return (standing != _FENCED) & ~in_flight
+        missing: Mask = (standing != _FENCED) & ~in_flight
+        return missing
 
     def _busy(self, rows: Rows, warps: Lanes) -> Mask:
         """Whether a `wgmma` may still use a register, for each use, [2, rows, warps]."""
