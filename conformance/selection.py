@@ -35,6 +35,8 @@ def select(selectors: Sequence[str], tier: Tier | None = None, *, contract: str 
     extra = [case for case in chosen if str(case) not in catalogue]
     ordered = [case for case in catalogue.values() if not selectors or case in chosen] + sorted(extra, key=str)
     cases = tuple(case for case in ordered if contract in (None, case.contract))
+    if chosen and not cases:
+        raise Refusal(f"no selected case is of {contract}", hint=f"select cases of it, for example '{contract}/*'")
     if not cases:
         raise Refusal(f"no case collected for {contract or 'any contract'}", hint="`tileproof list` shows all cases")
     return cases

@@ -268,13 +268,15 @@ def differences(case: Case, results: Mapping[Coordinates, CaseResult]) -> Iterat
 
 
 def _error(case: Case, target: Target, crash: str, error: Exception) -> CaseErrored:
-    if isinstance(error, Refusal):
+    if isinstance(error, Refusal | MemoryError):
         return CaseErrored(str(case), target, crash, _describe(error))
     trace = error.trace if isinstance(error, InternalError) else "".join(traceback.format_exception(error))
     return CaseErrored(str(case), target, crash, _describe(error), trace)
 
 
 def _describe(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return f"more memory than this machine gives: {error} (hint: choose a smaller shape)"
     if isinstance(error, Refusal):
         return f"{error.message} (hint: {error.hint})" if error.hint else error.message
     return str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"

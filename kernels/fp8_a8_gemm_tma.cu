@@ -38,6 +38,14 @@ constexpr int kStages = 4;
 constexpr int kWarpTokens = 64, kWarpRows = 64;
 constexpr int kWarpsAcross = kTileRows / kWarpRows;
 constexpr int kMs = kWarpTokens / 16, kNs = kWarpRows / 8;  // fragments of a warp
+// Fragments of tokens that a warp holds at a time.
+// NOTE: on sm_90 codes are widened before they are multiplied. Widened fragments of all its tokens would take too many
+// of the 168 registers a thread, so it loads weights twice instead: 0.86 of the time on an H200.
+#if __CUDA_ARCH__ == 900
+constexpr int kHeld = kMs / 2;
+#else
+constexpr int kHeld = kMs;
+#endif
 constexpr int kConsumers = kTokens / kWarpTokens * kWarpsAcross;
 constexpr int kConsumerThreads = kConsumers * kLanes;
 constexpr int kThreads = kLanes + kConsumerThreads;
@@ -132,20 +140,22 @@ __device__ __forceinline__ void load_fragments(unsigned (&fragments)[4], unsigne
 }
 
 __device__ __forceinline__ void multiply_stage(float (&sum)[kMs][kNs][4], unsigned activations, unsigned weights) {
-// NOTE: not unrolled, and weights loaded as they are needed, because on sm_90, where codes are widened first, ptxas
-// would spill more of the 168 registers a thread.
+// NOTE: not unrolled, and weights loaded as they are needed, because ptxas would spill more on sm_90.
 #pragma unroll 1
     for (int k = 0; k < kDepth; k += kStep) {
-        unsigned a[kMs][4], b[4];
 #pragma unroll
-        for (int m = 0; m < kMs; ++m) load_fragments(a[m], activations, m, k);
+        for (int first = 0; first < kMs; first += kHeld) {
+            unsigned a[kHeld][4], b[4];
 #pragma unroll
-        for (int n = 0; n < kNs; n += 2) {
-            load_fragments(b, weights, n / 2, k);
+            for (int m = 0; m < kHeld; ++m) load_fragments(a[m], activations, first + m, k);
 #pragma unroll
-            for (int m = 0; m < kMs; ++m) {
-                mma_m16n8k32_f32_e4m3(sum[m][n], a[m], b[0], b[2]);
-                mma_m16n8k32_f32_e4m3(sum[m][n + 1], a[m], b[1], b[3]);
+            for (int n = 0; n < kNs; n += 2) {
+                load_fragments(b, weights, n / 2, k);
+#pragma unroll
+                for (int m = 0; m < kHeld; ++m) {
+                    mma_m16n8k32_f32_e4m3(sum[first + m][n], a[m], b[0], b[2]);
+                    mma_m16n8k32_f32_e4m3(sum[first + m][n + 1], a[m], b[1], b[3]);
+                }
             }
         }
     }

@@ -8,10 +8,13 @@
 // One block a row and two passes over it: amax, then codes. The vector route takes kVector elements a thread and step
 // and leaves the ragged end of a row to a scalar tail; the scalar route is all tail. Strides count elements.
 //
-// NOTE: the loops over a row are not unrolled. Latency is hidden by occupancy (at most 32 registers a thread let eight
-// blocks share a multiprocessor), and the PTX stays short enough to read.
+// NOTE: the vector route copies the start of a row to shared memory, from where both passes read it, so that memory is
+// read once; all of it is asked for before any of it is looked at, so that few blocks on a multiprocessor keep memory
+// busy. What lies beyond is read twice. No loop over a row is unrolled, and the PTX stays short enough to read.
 
+#include "cp_async.cuh"
 #include "cvt.cuh"
+#include "shared_address.cuh"
 
 using Index = long long;
 
@@ -23,8 +26,12 @@ constexpr unsigned kAllLanes = 0xFFFFFFFFu;
 constexpr float kLargestE4m3 = 448.0f;
 constexpr int kPairBits = 16;  // two e4m3 codes, as one conversion delivers them
 
-// NOTE: eight elements are one 16-byte load of a 16-bit type, and their codes one 8-byte store.
+// NOTE: eight elements are one 16-byte load of a 16-bit type, two of float32, and their codes one 8-byte store.
 constexpr int kVector = 8;
+
+// NOTE: 18,432 elements of a 16-bit type, which holds the longest row of the models served (17,408) and lets six blocks
+// share a multiprocessor.
+constexpr int kKeptBytes = 36 * 1024;
 
 struct Bf16 {
     using Storage = unsigned short;
@@ -70,17 +77,58 @@ __device__ __forceinline__ void load_vector(const typename Element::Storage* sou
     }
 }
 
+// Where the vectors of [0, whole) that are kept end.
+template <class Element>
+__device__ __forceinline__ Index kept_end(Index whole) {
+    constexpr Index kMost = kKeptBytes / sizeof(typename Element::Storage);
+    return whole < kMost ? whole : kMost;
+}
+
+// NOTE: a thread may read what it copied after its own wait; a barrier would be for what others copied.
+template <class Element>
+__device__ __forceinline__ void keep(typename Element::Storage* kept, const typename Element::Storage* row,
+                                     Index whole) {
+    constexpr int kPerCopy = sizeof(uint4) / sizeof(typename Element::Storage);
+    const Index end = kept_end<Element>(whole);
+#pragma unroll 1
+    for (Index k = static_cast<Index>(threadIdx.x) * kVector; k < end; k += kThreads * kVector) {
+#pragma unroll
+        for (int first = 0; first < kVector; first += kPerCopy) {
+            cp_async_cg_16(shared_address(kept + k + first), row + k + first);
+        }
+    }
+    cp_async_commit_group();
+    cp_async_wait_group<0>();
+}
+
+// Calls visit(k, values) for each of this thread's vectors; k is where it begins.
+template <class Element, class Visit>
+__device__ __forceinline__ void for_each_vector(const typename Element::Storage* kept,
+                                                const typename Element::Storage* row, Index whole, Visit visit) {
+    const Index end = kept_end<Element>(whole);
+    Index k = static_cast<Index>(threadIdx.x) * kVector;
+    float values[kVector];
+#pragma unroll 1
+    for (; k < end; k += kThreads * kVector) {
+        load_vector<Element>(kept + k, values);
+        visit(k, values);
+    }
+#pragma unroll 1
+    for (; k < whole; k += kThreads * kVector) {
+        load_vector<Element>(row + k, values);
+        visit(k, values);
+    }
+}
+
 // The largest magnitude among this thread's elements: vectors of [0, whole), single elements of [whole, columns).
 template <class Element>
-__device__ __forceinline__ float thread_amax(const typename Element::Storage* row, Index whole, Index columns) {
+__device__ __forceinline__ float thread_amax(const typename Element::Storage* kept,
+                                             const typename Element::Storage* row, Index whole, Index columns) {
     float amax = 0.0f;
-#pragma unroll 1
-    for (Index k = static_cast<Index>(threadIdx.x) * kVector; k < whole; k += kThreads * kVector) {
-        float values[kVector];
-        load_vector<Element>(row + k, values);
+    for_each_vector<Element>(kept, row, whole, [&](Index, const float (&values)[kVector]) {
 #pragma unroll
         for (int i = 0; i < kVector; ++i) amax = fmaxf(amax, fabsf(values[i]));
-    }
+    });
 #pragma unroll 1
     for (Index k = whole + threadIdx.x; k < columns; k += kThreads) {
         amax = fmaxf(amax, fabsf(Element::widen(row[k])));
@@ -134,15 +182,13 @@ __device__ __forceinline__ unsigned convert_word(const float* values, RowScale r
 
 // The codes of this thread's elements, which are those that thread_amax visits.
 template <class Element>
-__device__ __forceinline__ void write_codes(const typename Element::Storage* row, unsigned char* codes, Index whole,
+__device__ __forceinline__ void write_codes(const typename Element::Storage* kept,
+                                            const typename Element::Storage* row, unsigned char* codes, Index whole,
                                             Index columns, RowScale scale) {
-#pragma unroll 1
-    for (Index k = static_cast<Index>(threadIdx.x) * kVector; k < whole; k += kThreads * kVector) {
-        float values[kVector];
-        load_vector<Element>(row + k, values);
+    for_each_vector<Element>(kept, row, whole, [&](Index k, const float (&values)[kVector]) {
         const uint2 words = {convert_word(values, scale), convert_word(values + kVector / 2, scale)};
         *reinterpret_cast<uint2*>(codes + k) = words;
-    }
+    });
 #pragma unroll 1
     for (Index k = whole + threadIdx.x; k < columns; k += kThreads) {
         codes[k] = static_cast<unsigned char>(convert_pair(scaled(Element::widen(row[k]), scale), 0.0f));
@@ -157,11 +203,14 @@ __device__ __forceinline__ void quantize_row(const typename Element::Storage* x,
     const typename Element::Storage* x_row = x + row * x_stride;
     unsigned char* codes_row = codes + row * codes_stride;
     const Index whole = kVectorRoute ? columns / kVector * kVector : 0;
+    __shared__ uint4 kept_bytes[kVectorRoute ? kKeptBytes / sizeof(uint4) : 1];
+    auto* const kept = reinterpret_cast<typename Element::Storage*>(kept_bytes);
 
-    const float amax = block_max(thread_amax<Element>(x_row, whole, columns));
+    if (kVectorRoute) keep<Element>(kept, x_row, whole);
+    const float amax = block_max(thread_amax<Element>(kept, x_row, whole, columns));
     const RowScale scale = row_scale(amax);
     if (threadIdx.x == 0) scales[row] = scale.scale;
-    write_codes<Element>(x_row, codes_row, whole, columns, scale);
+    write_codes<Element>(kept, x_row, codes_row, whole, columns, scale);
 }
 
 #define FP8_QUANTIZE_ROWS(NAME, ELEMENT, VECTOR_ROUTE)                                                            \

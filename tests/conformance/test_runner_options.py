@@ -54,3 +54,20 @@ def test_a_file_given_as_a_case_points_to_input(tmp_path: Path, capsys: pytest.C
     path.write_bytes(b"")
     assert main(["check", str(path)]) == 2
     assert f"--input {path}" in capsys.readouterr().err
+
+
+def test_a_fault_of_another_contract_than_the_selected_cases_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--fault", "tma-full-parity", "ninfer_quantize/*"]) == 2
+    error = capsys.readouterr().err
+    assert "error: no selected case is of ninfer_linear_add" in error
+    assert "'ninfer_linear_add/*'" in error
+
+
+def test_a_case_too_large_for_this_machine_is_refused_with_what_it_would_take(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    case = "ninfer_quantize/fp8_quantize_rows/vector/T99999999999999.K64.bf16/ties/0"
+    assert main(["check", "--target", "sim", case]) == 2
+    output = capsys.readouterr().out
+    assert "more memory than this machine gives: Unable to allocate 728. TiB" in output
+    assert "choose a smaller shape" in output

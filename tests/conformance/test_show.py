@@ -16,7 +16,7 @@ def test_resources_of_a_shipped_kernel_are_a_row_for_each_entry_and_architecture
     assert re.split(r"\s{2,}", heading)[0] == "entry"
     assert len(rows) == 12
     row = next(row for row in rows if "bf16_vector" in row and "sm_90a" in row)
-    assert row.split()[2:9] == ["28", "0", "0", "32", "256", "8", "64/64"]
+    assert row.split()[2:9] == ["31", "0", "0", "36896", "256", "6", "48/64"]
 
 
 def test_a_users_file_needs_its_number_of_threads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

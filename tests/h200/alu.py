@@ -2,7 +2,6 @@
 
     python tests/h200/alu.py EVIDENCE.json [DIFFERENCES.npz]
     python tests/h200/alu.py --dry EVIDENCE.json     (no GPU: the simulator's functions stand in for it)
-    python tests/h200/alu.py EVIDENCE.json DIFFERENCES.npz --beside OLDER.json     (what the older one does not have)
 
 Each form that `forms.accepted_forms` finds is issued by a kernel of its own on boundary values, crossed, and on more
 than 10^5 random patterns (all patterns of a lone operand of up to 16 bits). What the assembler rejects is listed. For
@@ -288,14 +287,8 @@ def text_of(evidence: dict[str, Any]) -> str:
 def main() -> None:
     global _OBSERVED
     dry, paths = "--dry" in sys.argv, [argument for argument in sys.argv[1:] if argument != "--dry"]
-    known: set[str] = set()
-    if "--beside" in paths:  # only what an earlier recording does not have
-        place = paths.index("--beside")
-        recorded = json.loads(Path(paths[place + 1]).read_text())
-        known = {row["opcode"] for row in recorded["rows"]} | set(recorded["rejected_by_the_assembler"])
-        del paths[place : place + 2]
     start = time.perf_counter()
-    every = [item for item in items() if item.name not in known]
+    every = list(items())
     chunks = [every[first : first + MODULE_SIZE] for first in range(0, len(every), MODULE_SIZE)]
     modules, rejected = compile_apart(chunks)
     chosen = [item for item in every if item.name not in rejected]

@@ -1,12 +1,14 @@
 """Run on a machine with an H200: the FP8 product at ninfer's full geometries, every output of every width.
 
     python tests/h200/fp8_a8_full.py EVIDENCE.json [--widths T ...] [--sites NAME ...] [--no-twin]
+        [--families N] [--rows-over N]
 
 Each call site runs at every width on the TMA kernel, on the cp.async kernel and by the selector, over poisoned outputs.
 `e4m3_gemm` adds up in plain integers what the matrix unit adds up, `fp8_a8_judge` holds each output to that, and the
 TMA kernel's words are compared with the cp.async kernel's. Rows past T must keep their poison, and inputs must stay.
-A sample with both sides of every tile's edge is held to the numpy oracle itself. `--no-twin` leaves both out: for
-compute-sanitizer, under which only the kernels' own accesses matter.
+A sample with both sides of every tile's edge is held to the numpy oracle itself. `--no-twin` leaves both out,
+`--families` takes the first ones only and `--rows-over` a part of every weight: for compute-sanitizer, under which only
+the kernels' own accesses matter.
 """
 
 import argparse
@@ -50,6 +52,7 @@ WORD = np.dtype(np.uint32)
 
 WIDTHS = (*range(1, 66), 255, 256, 257, 1023, 1024, 1153, 1345, 4001, 4096, 4160, 4288, 8192)
 FEW_WIDTHS = (1, 65, 257, 1153, 4288)
+FAMILIES = ("every exponent", "one large product")
 PARTS = {"attn_input_proj": (6, 1, 6, 1), "gdn_input_proj": (5, 3)}
 FORCED = (Route.TMA, Route.CP_ASYNC)
 CALIBRATION = "rtx5090"
@@ -319,6 +322,8 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--widths", type=int, nargs="+")
     parser.add_argument("--sites", nargs="+")
     parser.add_argument("--no-twin", action="store_true")
+    parser.add_argument("--families", type=int, default=len(FAMILIES))
+    parser.add_argument("--rows-over", type=int, default=1)
     options = parser.parse_args(None if arguments is None else list(arguments))
     device = CupyDevice()
     judge, twin = Fp8A8Judge(device), None if options.no_twin else E4m3Gemm(device)
@@ -326,7 +331,8 @@ def main(arguments: Iterable[str] | None = None) -> None:
     for site, rows, depth in NINFER_SHAPES:
         if options.sites and site.name not in options.sites:
             continue
-        for family in ("every exponent", "one large product"):
+        rows //= options.rows_over
+        for family in FAMILIES[: options.families]:
             few = options.widths or (FEW_WIDTHS if family != "every exponent" else WIDTHS)
             near = set() if options.widths else boundaries(site, rows, depth, device.sm_count, max(few))
             widths = {*few, *(near if family == "every exponent" else ())}

@@ -8,8 +8,16 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from tileproof.kernels.device import Buffer, Device
 from tileproof.kernels.fp8_a8_arguments import Operands
-from tileproof.kernels.fp8_a8_call_site import CallSite
+from tileproof.kernels.fp8_a8_call_site import (
+    ATTN_INPUT_PROJ,
+    GDN_INPUT_PROJ,
+    LINEAR,
+    LINEAR_ADD,
+    LINEAR_SWIGLU,
+    CallSite,
+)
 from tileproof.kernels.fp8_a8_gemm import Fp8A8Gemm
 from tileproof.kernels.fp8_a8_selector import Route
 from tileproof.kernels.launcher import Launch
@@ -21,13 +29,19 @@ from tileproof.oracle.epilogues.silu import CUDA_EX2_SILU
 from tileproof.oracle.epilogues.swiglu import swiglu_of_rows
 from tileproof.oracle.gemm import gemm
 from tileproof.oracle.products.accumulation_order import AccumulationOrder, RaggedK
-from tileproof.simulators.ptx.device import Buffer, Device
+from tileproof.simulators.ptx import device as cpu
 
 Array = NDArray[Any]
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
 PROPORTIONS: Mapping[str, tuple[int, ...]] = {"attn_input_proj": (6, 1, 6, 1), "gdn_input_proj": (5, 3)}
 """Widths of the outputs of a projection, relative to each other (ninfer's own)."""
+
+TILED_ROWS = {LINEAR: 256, LINEAR_ADD: 128, LINEAR_SWIGLU: 256, ATTN_INPUT_PROJ: 14 * 128, GDN_INPUT_PROJ: 8 * 128}
+"""Weight rows of the smallest calls that keep the structure of tiles and outputs."""
+
+RAGGED_ROWS = {LINEAR: 9, LINEAR_ADD: 7, LINEAR_SWIGLU: 18, ATTN_INPUT_PROJ: 14, GDN_INPUT_PROJ: 8 * 3}
+"""The same of the fallback, where nothing is a multiple of a tile."""
 
 NAN_CODE = 0x7F
 
@@ -145,8 +159,8 @@ def bits(values: Array) -> Array:
 
 def check(call: Call, route: Route, *, gemm: Fp8A8Gemm | None = None, **options: Any) -> Result:
     """The call has the oracle's bits and no finding."""
-    device = gemm.device if gemm is not None else Device(**options)
-    assert isinstance(device, Device)
+    device = gemm.device if gemm is not None else cpu.Device(**options)
+    assert isinstance(device, cpu.Device)
     result = call.run(device, gemm or Fp8A8Gemm(device, call.site), route)
     assert result.launch.route == route
     assert result.launch.report is not None

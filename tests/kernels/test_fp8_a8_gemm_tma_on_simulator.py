@@ -4,15 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fp8_a8_call import Call, bits, check
+from fp8_a8_call import TILED_ROWS, Call, bits, check
 
 from tileproof.kernels.fp8_a8_call_site import (
-    ATTN_INPUT_PROJ,
     CALL_SITES,
-    GDN_INPUT_PROJ,
-    LINEAR,
     LINEAR_ADD,
-    LINEAR_SWIGLU,
     CallSite,
 )
 from tileproof.kernels.fp8_a8_gemm import Fp8A8Gemm
@@ -20,8 +16,6 @@ from tileproof.kernels.fp8_a8_selector import Route
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.device import SHARED_BASES, Device
 
-# Weight rows of the smallest calls that keep the structure of tiles and outputs.
-ROWS = {LINEAR: 256, LINEAR_ADD: 128, LINEAR_SWIGLU: 256, ATTN_INPUT_PROJ: 14 * 128, GDN_INPUT_PROJ: 8 * 128}
 TOKENS = (1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 513)
 DEPTHS = (64, 192, 256, 320, 576)  # one stage; below, at and above the depth of the ring; more than twice around it
 # Dynamic shared memory begins at the next multiple of what the kernel declares.
@@ -42,7 +36,7 @@ def test_the_route_is_right_below_at_and_above_the_depth_of_its_ring(depth: int)
 
 @every_site
 def test_every_call_site_has_the_oracles_bits(site: CallSite) -> None:
-    check(Call(site, 17, ROWS[site], 64, scale=2.0**-14), Route.TMA)
+    check(Call(site, 17, TILED_ROWS[site], 64, scale=2.0**-14), Route.TMA)
 
 
 @pytest.mark.parametrize("arch", ["sm_90", "sm_120"])
@@ -104,16 +98,4 @@ def test_the_route_is_right_at_every_edge_and_depth(tokens: int) -> None:
 @every_site
 def test_every_call_site_is_right_on_every_architecture(site: CallSite, tokens: int, arch: str) -> None:
     for depth in (64, 320):
-        check(Call(site, tokens, ROWS[site], depth, seed=tokens, scale=2.0**-14), Route.TMA, arch=arch)
-
-
-# A projection has so many row tiles that one width does.
-HOSTILE = [(site, tokens) for site in CALL_SITES for tokens in ((65,) if len(site.outputs) > 1 else (1, 65, 257))]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize(("site", "tokens"), HOSTILE, ids=lambda value: getattr(value, "name", value))
-def test_twenty_hostile_schedules_change_nothing(site: CallSite, tokens: int, seed: int) -> None:
-    call = Call(site, tokens, ROWS[site], 320, seed=tokens, scale=2.0**-14)
-    check(call, Route.TMA, schedule="adversarial", seed=seed, shared_base=PLACES[seed % len(PLACES)])
+        check(Call(site, tokens, TILED_ROWS[site], depth, seed=tokens, scale=2.0**-14), Route.TMA, arch=arch)

@@ -77,11 +77,50 @@ def test_codes_and_scales_equal_the_oracles_on_both_routes(dtype: np.dtype[Any],
         np.testing.assert_array_equal(result.rows.scales.view(np.uint32), expected.scales.view(np.uint32))
 
 
-def test_a_row_of_several_steps_for_every_thread_is_right() -> None:
+STEP = 256 * 8
+KEPT_BYTES = 36 * 1024
+
+
+def kept_elements(dtype: np.dtype[Any]) -> int:
+    """Elements of a row that the vector route keeps between its passes."""
+    return KEPT_BYTES // dtype.itemsize
+
+
+def test_the_kept_part_of_a_row_is_what_the_source_says() -> None:
+    assert "constexpr int kKeptBytes = 36 * 1024;" in SOURCE
+
+
+@pytest.mark.parametrize("beyond", [-STEP, -8, 0, 8, STEP + 16, 2 * STEP])
+@pytest.mark.parametrize("dtype", [BF16, F16, F32], ids=str)
+def test_a_row_is_right_whether_or_not_all_of_it_is_kept(dtype: np.dtype[Any], beyond: int) -> None:
     device = Device()
-    x = np.random.default_rng(1).standard_normal((1, 2 * 256 * 8 + 17)).astype(BF16)
+    x = np.random.default_rng(1).standard_normal((1, kept_elements(dtype) + beyond + 1)).astype(dtype)
+    x[0, -2] = 7.0  # the amax is in the last vector
     result = quantize_on(device, QuantizeRows(device), x, pad=7)
-    np.testing.assert_array_equal(result.rows.codes, quantize_rows(x).codes)
+    expected = quantize_rows(x)
+    assert result.launch.route == "vector"
+    assert result.launch.report is not None
+    assert list(result.launch.report.findings) == []
+    np.testing.assert_array_equal(result.rows.codes, expected.codes)
+    np.testing.assert_array_equal(result.rows.scales.view(np.uint32), expected.scales.view(np.uint32))
+
+
+def test_passes_that_end_with_what_is_kept_are_found() -> None:
+    loop = "for (; k < whole; k += kThreads * kVector) {"
+    assert SOURCE.count(loop) == 1
+    device = Device()
+    x = np.random.default_rng(1).standard_normal((1, kept_elements(F32) + 8)).astype(F32)
+    result = quantize_on(device, QuantizeRows(device, source=SOURCE.replace(loop, "for (; k < 0;) {")), x, pad=8)
+    assert (result.rows.codes != quantize_rows(x).codes).any()
+
+
+def test_a_missing_wait_for_the_copies_is_a_finding() -> None:
+    device = Device()
+    source = SOURCE.replace("    cp_async_wait_group<0>();\n", "")
+    assert source != SOURCE
+    report = quantize_on(device, QuantizeRows(device, source=source), special_rows(BF16, 133), pad=3).launch.report
+    assert report is not None
+    assert "race" in {finding.kind.value for finding in report.findings}
 
 
 def test_a_missing_barrier_is_a_finding_with_the_line_of_the_source() -> None:

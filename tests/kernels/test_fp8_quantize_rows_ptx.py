@@ -6,6 +6,7 @@ import pytest
 
 from tileproof.kernels import fp8_quantize_rows as launcher
 from tileproof.kernels.compile import CompiledModule, compile_source
+from tileproof.kernels.occupancy import occupancy
 from tileproof.kernels.resources import resources_of
 
 ENTRIES = [f"{launcher.NAME}_{element}_{route}" for element in ("bf16", "f16", "f32") for route in ("vector", "scalar")]
@@ -75,8 +76,16 @@ def test_a_stack_frame_would_be_seen_in_the_cubin() -> None:
 def test_the_vector_route_moves_16_byte_loads_and_8_byte_stores(module: CompiledModule, element: str) -> None:
     text = body(module, f"{launcher.NAME}_{element}_vector")
     loads_per_step = 2 if element == "f32" else 1
-    assert len(re.findall(r"\bld\.global\.v4\.[ubf]32", text)) == 2 * loads_per_step
-    assert len(re.findall(r"\bst\.global\.v2\.[ub]32", text)) == 1
+    assert text.count("cp.async.cg.shared.global") == loads_per_step
+    for space in ("shared", "global"):  # what is kept, and the rest of a row, in both passes
+        assert len(re.findall(rf"\bld\.{space}\.v4\.[ubf]32", text)) == 2 * loads_per_step
+    assert len(re.findall(r"\bst\.global\.v2\.[ub]32", text)) == 2
+
+
+@pytest.mark.parametrize("element", ["bf16", "f16", "f32"])
+def test_six_blocks_of_the_vector_route_share_a_multiprocessor(module: CompiledModule, element: str) -> None:
+    used = resources_of(module.report)[f"{launcher.NAME}_{element}_vector"]
+    assert occupancy(module.arch, used, threads=launcher.THREADS).blocks == 6
 
 
 @pytest.mark.parametrize("element", ["bf16", "f16", "f32"])
@@ -95,7 +104,7 @@ def test_row_offsets_are_64_bit_products(module: CompiledModule, entry: str) -> 
 def test_one_barrier_stands_between_writing_and_reading_the_warp_maxima(module: CompiledModule, entry: str) -> None:
     text = body(module, entry)
     assert text.count("bar.sync") == 1
-    assert text.index("st.shared") < text.index("bar.sync") < text.index("ld.shared")
+    assert text.index("st.shared") < text.index("bar.sync") < text.index("ld.shared.f32")
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

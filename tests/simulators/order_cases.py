@@ -1,9 +1,9 @@
-"""The kernels of all pairs, ready to be launched again and again: what a fault in the order core is tried on."""
+"""What a fault in the order core is tried on: the kernels of all pairs, and other claims, ready to be run again."""
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from types import CodeType, FrameType
 from typing import Any
@@ -18,21 +18,54 @@ from tileproof.simulators.ptx.machine.order.clocks import Clocks
 from tileproof.simulators.ptx.machine.order.order import Order
 
 
-@dataclass(eq=False)
-class Case:
-    """One of the two kernels of a pair, on the reference engine.
+class Traced(ABC):
+    """What a fault may be missed by.
 
     Attributes:
+        name: of it.
+        keeps_clocks: it tells something of clocks that were made scarce.
+        codes: what it executes, once it was traced.
+    """
+
+    def __init__(self, name: str, *, keeps_clocks: bool) -> None:
+        self.name = name
+        self.keeps_clocks = keeps_clocks
+        self.codes: set[CodeType] = set()
+
+    @abstractmethod
+    def holds(self) -> bool:
+        """Whether all is as it should be."""
+
+    def trace(self) -> None:
+        """Learn what is executed."""
+
+        def entered(frame: FrameType, event: str, _: object) -> None:
+            if event == "call":
+                self.codes.add(frame.f_code)
+
+        before = sys.getprofile()
+        sys.setprofile(entered)
+        try:
+            self.holds()
+        finally:
+            sys.setprofile(before)
+
+
+class Case(Traced):
+    """One of the two kernels of a pair, on the reference engine.
+
+    Args:
         name: of the pair.
         pair: itself.
         right: which of the two kernels.
-        codes: what the kernel executes, once it was traced.
+        order: it is checked; if not, nothing may be found.
     """
 
-    name: str
-    pair: Pair
-    right: bool
-    codes: set[CodeType] = field(default_factory=set)
+    def __init__(self, name: str, pair: Pair, right: bool, order: bool = True) -> None:
+        super().__init__(name, keeps_clocks=order)
+        self.pair = pair
+        self.right = right
+        self.order = order
 
     @cached_property
     def _kept(self) -> tuple[Device, Function]:
@@ -40,7 +73,7 @@ class Case:
 
     def _load(self) -> tuple[Device, Function]:
         schedule, seed = ("friendly", 0) if self.pair.seed is None else ("adversarial", self.pair.seed)
-        device = Device(schedule=schedule, seed=seed, engine="reference")
+        device = Device(schedule=schedule, seed=seed, engine="reference", order=self.order)
         body = variant(self.pair.body, self.right).replace(";", ";\n")
         return device, device.load_ptx(self.pair.frame(body))["k"]
 
@@ -50,27 +83,35 @@ class Case:
         args = (device.upload(np.arange(2048, dtype=np.uint32)), device.upload(np.zeros(2048, np.uint32)))
         grid, block, cluster = (self.pair.blocks, 1, 1), (self.pair.threads, 1, 1), (self.pair.cluster, 1, 1)
         found: list[Finding] = []
-        for _ in range(self.pair.launches):
-            found += kernel.launch(grid=grid, block=block, args=args, cluster=cluster).findings
+        with self.pair.in_waves():
+            for _ in range(self.pair.launches):
+                found += kernel.launch(grid=grid, block=block, args=args, cluster=cluster).findings
         return [f for f in found if self.right or (f.kind is self.pair.kind and self.pair.said in f.message)]
 
     def holds(self) -> bool:
         """Whether the right kernel is silent, the wrong one found."""
         return bool(self.findings()) is not self.right
 
-    def trace(self) -> None:
-        """Learn what the kernel executes."""
 
-        def entered(frame: FrameType, event: str, _: object) -> None:
-            if event == "call":
-                self.codes.add(frame.f_code)
+class Claim(Traced):
+    """A test of the order core that is no pair of kernels.
 
-        before = sys.getprofile()
-        sys.setprofile(entered)
+    Args:
+        name: of the test, and what it is called with.
+        check: it, raising what it raises.
+    """
+
+    def __init__(self, name: str, check: Callable[[], None]) -> None:
+        super().__init__(name, keeps_clocks=False)
+        self._check = check
+
+    def holds(self) -> bool:
+        """Whether the test passes."""
         try:
-            self.findings()
-        finally:
-            sys.setprofile(before)
+            self._check()
+        except AssertionError:
+            return False
+        return True
 
 
 _COLLECT = Clocks._collect

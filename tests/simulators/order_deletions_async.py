@@ -95,6 +95,8 @@ DELETIONS: tuple[Deletion, ...] = (
         "FenceKind.MBARRIER_INIT: threads", "fence.mbarrier_init is for inits"),
     edge("mbarrier init", "who makes an object knows of it", OBJECTS + "init",
         "self.put_inits(np.array([lane]), self._knowledge.views)", "pass", "wait for a bulk copy"),
+    edge("proxies", "st.async is of the generic proxy", ORDER + "async_access", "not generic and ", "",
+        "st.async is of the generic proxy"),
     edge("cluster barrier", "orders", OBJECTS + "cluster_wait", "", "pass", "cluster barrier"),
     edge("cluster barrier", "arrivals publish", OBJECTS + "cluster_arrive", "", "pass", "cluster barrier"),
     check("cluster barrier", "relaxed ones do not", ORDER + "cluster_arrive", "not relaxed", "True", "cluster barrier"),

@@ -46,6 +46,9 @@ DELETIONS: tuple[Deletion, ...] = (
     edge("wgmma", "of their warpgroup", CORE + "_is_own",
         "mine >> 2 == its >> 2 and warp - mine == records[record, WARP_OF] - its", "False",
         "an operand is free after the wait"),
+    edge("wgmma", "each by itself", ORDER + "async_access", "first_component(engine) + groups",
+        "first_component(engine) + 0 * groups",
+        "an operand of the second warpgroup is free after the wait"),
     check("wgmma", "for the group", "shared_operand:read_shared", "Engine.WGMMA, ticks, step",
         "Engine.WGMMA, 0 * ticks, step", "which group of wgmma"),
 )  # fmt: skip

@@ -199,8 +199,7 @@ class Model:
         """A strong read."""
         place, mind = self.places.setdefault(key, Place()), self.minds[thread]
         if place.writer is not None and self._pairs(place.writer, (thread, scope, nbytes)):
-            if scope >= GPU:
-                mind.proxies["seen"] |= place.sequential
+            mind.proxies["seen"] |= place.sequential
             for head in place.heads:
                 distance = thread.distance(head.thread)
                 if distance <= min(head.scope, scope):
@@ -220,8 +219,7 @@ class Model:
         linked = place.writer is not None and self._pairs(place.writer, (thread, scope, nbytes))
         if not (continues and linked):
             place.heads, place.sequential = [], set()
-        if scope >= GPU:
-            place.sequential |= mind.proxies["fenced"]
+        place.sequential |= mind.proxies["fenced"]
         place.writer = (thread, scope, nbytes)
         if thread in place.own and place.own[thread].nbytes == nbytes:
             place.heads.append(place.own[thread])

@@ -5,11 +5,14 @@
 
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import numpy as np
 from async_kernels import module
 
+from tileproof.simulators.ptx import launch as launcher
 from tileproof.simulators.ptx.device import Device
 from tileproof.simulators.ptx.findings import Finding, FindingKind
 
@@ -33,6 +36,7 @@ class Pair:
         frame: makes a kernel `k(in, out)` of a body.
         launches: of the kernel, one after the other.
         seed: of an adversarial schedule that shows what a friendly one cannot.
+        wave: lanes of a wave, at most: blocks that do not fit come after the others have ended.
     """
 
     body: str
@@ -44,6 +48,11 @@ class Pair:
     frame: Callable[[str], str] = plain
     launches: int = 1
     seed: int | None = None
+    wave: int = launcher.WAVE_LANES
+
+    def in_waves(self) -> AbstractContextManager[object]:
+        """Within, waves have as many lanes as the pair says."""
+        return patch.object(launcher, "WAVE_LANES", self.wave)
 
 
 def variant(body: str, right: bool) -> str:
@@ -59,6 +68,7 @@ def launch(pair: Pair, right: bool, schedule: str, seed: int, engine: str = "fas
     kernel = device.load_ptx(pair.frame(body))["k"]
     grid, block, cluster = (pair.blocks, 1, 1), (pair.threads, 1, 1), (pair.cluster, 1, 1)
     findings: list[Finding] = []
-    for _ in range(pair.launches):
-        findings += kernel.launch(grid=grid, block=block, args=args, cluster=cluster).findings
+    with pair.in_waves():
+        for _ in range(pair.launches):
+            findings += kernel.launch(grid=grid, block=block, args=args, cluster=cluster).findings
     return findings

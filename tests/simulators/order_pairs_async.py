@@ -255,8 +255,8 @@ PAIRS: dict[str, Pair] = {
         "no proxy fence",
     ),
     "one lane of a warp that read together waits": Pair(
-        ONE + LOAD + "ld.global.u32 %r9, [%d3]; @%p0 mbarrier.test_wait.parity.shared::cta.b64 %p4, [bar], 0;"
-        "|" + WAIT + "||" + READ,
+        ONE + "st.shared.u32 [%r7], %r0; fence.proxy.async; bar.sync 0;" + LOAD + "@!%p1 ret; ld.global.u32 %r9, [%d3];"
+        "@%p0 mbarrier.test_wait.parity.shared::cta.b64 %p4, [bar], 0; |" + WAIT + "||" + READ,
         "phase 0",
     ),
 }  # fmt: skip

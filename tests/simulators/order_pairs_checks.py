@@ -151,6 +151,11 @@ PAIRS: dict[str, Pair] = {
         "R: bar.sync 1, 96; @%p2 ld.global.u32 %r9, [%d1]; ret;",
         "reads global memory that another thread wrote", threads=96,
     ),
+    "a thread that knows of all arrivals may arrive again": Pair(
+        OBJECT.replace("COUNT", "63") + "bar.arrive 1, 64; @!%p0 mbarrier.arrive.shared::cta.b64 _, [bar];"
+        "@!%p1 ret; @!%p0 bra J; |" + WAIT + "|| J: bar.arrive 1, 32; ret;",
+        "cannot know that its last round is complete", FindingKind.BARRIER,
+    ),
     "two lanes of a warp that read together meet": Pair(
         "@!%p1 ret; mov.u32 %r1, 1; ld.global.u32 %r9, [%d3]; setp.eq.u32 %p3, %r0, 1; @%p3 st.global.u32 [%d1], 1;"
         "setp.lt.u32 %p4, %r0, 2; |bar.warp.sync -1;|@%p4 bar.warp.sync 3;| ld.global.u32 %r9, [%d1]; ret;",

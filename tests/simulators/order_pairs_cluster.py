@@ -1,7 +1,7 @@
 """Order inside a cluster."""
 
 from order_pair import Pair
-from order_pairs_memory import message
+from order_pairs_memory import POLL, RELAXED, inside, message
 
 from tileproof.simulators.ptx.findings import FindingKind
 
@@ -9,12 +9,10 @@ CLUSTER = """mov.u32 %r5, tile; mov.u32 %r6, bar; mov.u32 %r20, %cluster_ctarank
     @%p0 mbarrier.init.shared::cta.b64 [bar], 1; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
     mapa.shared::cluster.u32 %r21, %r5, %r23; mapa.shared::cluster.u32 %r22, %r6, %r23; setp.eq.u32 %p7, %r20, 0;"""
 LEAVE = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;"
+WAIT_FOR_PEER = "W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [bar], 0; @!%p4 bra W;"
 
 #: Block 0 signals block 1's barrier, and thread 0 there goes on.
-SIGNALLED = (
-    CLUSTER + "@!%p0 bra L; @!%p7 bra B; SIGNAL bra L;"
-    "B: W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [bar], 0; @!%p4 bra W; THEN L:" + LEAVE
-)
+SIGNALLED = CLUSTER + "@!%p0 bra L; @!%p7 bra B; SIGNAL bra L;B:" + WAIT_FOR_PEER + "THEN L:" + LEAVE
 
 
 def signalled(signal: str, then: str) -> str:
@@ -40,8 +38,7 @@ PAIRS: dict[str, Pair] = {
     "data through a peer's mbarrier": Pair(
         CLUSTER + "@!%p0 bra L; @!%p7 bra B; st.shared::cluster.u32 [%r21], 9;"
         "mbarrier.arrive.release.|cluster|cta|.shared::cluster.b64 _, [%r22]; bra L;"
-        "B: W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [bar], 0; @!%p4 bra W;"
-        "ld.shared.u32 %r9, [tile]; L:" + LEAVE,
+        "B:" + WAIT_FOR_PEER + "ld.shared.u32 %r9, [tile]; L:" + LEAVE,
         "does not reach", FindingKind.SCOPE, blocks=2, cluster=2,
     ),
     "write after the arrival": Pair(
@@ -68,8 +65,7 @@ PAIRS: dict[str, Pair] = {
     ),
     "fence.mbarrier_init": Pair(
         START_UP.replace("FENCE", "|fence.mbarrier_init.release.cluster;||")
-        + "@%p0 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r22];"
-        "W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [bar], 0; @!%p4 bra W;" + LEAVE,
+        + "@%p0 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r22];" + WAIT_FOR_PEER + LEAVE,
         "mbarrier.arrive", blocks=2, cluster=2,
     ),
     "a peer has started": Pair(
@@ -162,6 +158,57 @@ PAIRS: dict[str, Pair] = {
         .replace("@%p3 bra READ;", "@%p3 bra READ; red.relaxed.cluster.global.add.u32 [%d1+2048], 1;"
             "ld.acquire.|cluster|cta|.global.u32 %r3, [%d1+2048];"),
         "ld.global.u32 reads", FindingKind.SCOPE, blocks=2, cluster=2,
+    ),
+    "an acquire of block scope reaches no peer's release of GPU scope": Pair(
+        message("st.release.gpu.global.u32 [%d1+2048], 1;", "ld.relaxed.gpu.global.u32 %r3, [%d1+2048];")
+        .replace("@%p3 bra READ;", "@%p3 bra READ; red.relaxed.gpu.global.add.u32 [%d1+2048], 1;"
+            "ld.acquire.|gpu|cta|.global.u32 %r3, [%d1+2048];"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=2, cluster=2,
+    ),
+    "a fence of block scope behind a flag of GPU scope, in a block of a cluster": Pair(
+        "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p4, %r1, 1; @%p4 ret;"
+        + inside("fence.acq_rel.gpu;" + RELAXED, POLL + "|fence.acq_rel.cta;||"),
+        "with no barrier between", blocks=2, cluster=2,
+    ),
+    "the last thread of a block knows of a peer's access": Pair(
+        CLUSTER + "@%p7 bra Z; setp.eq.u32 %p8, %r0, 32; @%p8 bra Q; @!%p0 ret;" + WAIT_FOR_PEER
+        + "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r22]; ret;"
+        "Q: ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p3, %r3, 0; @%p3 bra Q;"
+        "st.relaxed.gpu.global.u32 [%d1+2052], 1; ret;"
+        "Z: @!%p0 ret; st.shared::cluster.u32 [%r21], 9; st.relaxed.gpu.global.u32 [%d1+2048], 1;"
+        "X: ld.relaxed.gpu.global.u32 %r3, [%d1+2052]; setp.eq.u32 %p3, %r3, 0; @%p3 bra X;"
+        "mbarrier.arrive.release.|cluster|cta|.shared::cluster.b64 _, [%r22];"
+        + WAIT_FOR_PEER.replace("W", "V") + "ret;",
+        "a block ends", blocks=2, cluster=2,
+    ),
+    "a read of a peer's memory, and an arrival of block scope": Pair(
+        CLUSTER + "@!%p0 ret; @!%p7 bra B; |ld.shared::cluster.u32 %r9, [%r21];|st.shared::cluster.u32 [%r21], 9;|"
+        "mbarrier.arrive.shared::cluster.b64 _, [%r22]; ret; B:" + WAIT_FOR_PEER + "ret;",
+        "a block ends and gives up", blocks=2, cluster=2,
+    ),
+    "a barrier's round is known through a peer": Pair(
+        CLUSTER + "setp.eq.u32 %p8, %r0, 32; @%p7 bra A; @!%p0 bra L;" + WAIT_FOR_PEER
+        + "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r22]; bra L;"
+        "A: @%p1 bra F; bar.sync 1, 64; @%p8 mbarrier.arrive.release.|cluster|cta|.shared::cluster.b64 _, [%r22];"
+        "bar.sync 1, 64; bra L; F: bar.arrive 1, 64;" + WAIT_FOR_PEER.replace("W", "V") + "bar.arrive 1, 64; L:"
+        + LEAVE,
+        "cannot know that its last round is complete", FindingKind.BARRIER, blocks=2, cluster=2,
+    ),
+    "st.async is of the generic proxy": Pair(
+        CLUSTER.replace("barrier.cluster.arrive", "st.shared.u32 [tile], 1; barrier.cluster.arrive", 1)
+        + "@!%p0 bra L; @!%p7 bra B;"
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r21], %r0, [%r22]; bra L;"
+        "B: mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 4; |" + WAIT_FOR_PEER + "|| ld.shared.u32 %r9, [tile];"
+        "L:" + LEAVE,
+        "nobody on it waited for phase 0", blocks=2, cluster=2,
+    ),
+    "a barrier of all blocks is none of the cluster": Pair(
+        "mov.u32 %r5, tile; mov.u32 %r20, %cluster_ctarank; xor.b32 %r23, %r20, 1;"
+        "mapa.shared::cluster.u32 %r21, %r5, %r23; st.shared.u32 [tile+4], 1; barrier.cluster.arrive.aligned;"
+        "barrier.cluster.wait.aligned; @%p0 st.shared::cluster.u32 [%r21], 1;"
+        "|barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;|bar.sync 0;| @%p0 ld.shared.u32 %r9, [tile];"
+        + LEAVE,
+        "orders the two blocks", blocks=2, cluster=2,
     ),
     "scope of an acquiring fence in a cluster": Pair(
         message("fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [%d1+2048], 1;",

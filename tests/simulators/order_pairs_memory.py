@@ -81,6 +81,31 @@ def handed_on(hand: str) -> str:
     return HANDED_ON.replace("HAND", hand)
 
 
+#: Three blocks hand data on, and the middle one has no fence.
+UNFENCED_MIDDLE = """
+    mov.u32 %r1, %ctaid.x; @!%p0 ret; setp.eq.u32 %p2, %r1, 0; @%p2 bra GO; setp.eq.u32 %p2, %r1, 1; @%p2 bra MIDDLE;
+    LAST: ld.relaxed.gpu.global.u32 %r3, [%d1+2056]; setp.eq.u32 %p3, %r3, 0; @%p3 bra LAST;
+    THEN ld.global.u32 %r4, [%d1]; ret;
+    MIDDLE: ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p3, %r3, 0; @%p3 bra MIDDLE;
+    HAND.gpu.global.u32 [%d1+2056], 1; ret;
+    GO: st.global.u32 [%d1], 7; FIRST.gpu.global.u32 [%d1+2048], 1; ret;
+"""
+
+#: Threads 0 and 32 add up, one after the other; thread 64 comes when both have, with a fence of block scope.
+ADDED_UP = """
+    setp.eq.u32 %p2, %r0, 32; setp.eq.u32 %p3, %r0, 64; @%p3 bra R; @%p2 bra S; @!%p0 ret;
+    FIRST.gpu.global.add.u32 [%d1+2048], 1; ret;
+    S: ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p4, %r3, 0; @%p4 bra S;
+    SECOND.gpu.global.add.u32 [%d1+2048], 1; ret;
+    R: ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; setp.ne.u32 %p4, %r3, 2; @%p4 bra R; fence.acq_rel.cta;
+    ld.global.u32 %r4, [%d1]; ret;
+"""
+
+
+def added_up(first: str, second: str) -> str:
+    return ADDED_UP.replace("FIRST", first).replace("SECOND", second)
+
+
 PAIRS: dict[str, Pair] = {
     "fence before a flag": Pair(
         message("|fence.acq_rel.gpu;||" + RELAXED, POLL + "fence.acq_rel.gpu;"), "orders the two blocks", blocks=2
@@ -298,13 +323,27 @@ PAIRS: dict[str, Pair] = {
         "orders the two", blocks=2,
     ),
     "releases add up": Pair(
-        "setp.eq.u32 %p2, %r0, 32; setp.eq.u32 %p3, %r0, 64; @%p3 bra R; @%p2 bra S; @!%p0 ret;"
-        "st.global.u32 [%d1], 1; |red.release|red.relaxed|.gpu.global.add.u32 [%d1+2048], 1; ret;"
-        "S: ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p4, %r3, 0; @%p4 bra S;"
-        "red.release.gpu.global.add.u32 [%d1+2048], 1; ret;"
-        "R: ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; setp.ne.u32 %p4, %r3, 2; @%p4 bra R; fence.acq_rel.cta;"
-        "ld.global.u32 %r4, [%d1]; ret;",
-        "ld.global.u32 reads", threads=96,
+        added_up("st.global.u32 [%d1], 1; red.|release|relaxed|", "red.release"), "ld.global.u32 reads", threads=96
+    ),
+    "a later release adds to an earlier one": Pair(
+        added_up("red.release", "st.global.u32 [%d1], 1; red.|release|relaxed|"), "ld.global.u32 reads", threads=96
+    ),
+    "and what it knows of another block": Pair(
+        "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 1; @!%p2 bra A;"
+        "@!%p0 ret; st.global.u32 [%d1], 1; st.release.gpu.global.u32 [%d1+2056], 1; ret; A:"
+        + added_up("red.release", "T: ld.|acquire|relaxed|.gpu.global.u32 %r3, [%d1+2056]; setp.eq.u32 %p4, %r3, 0;"
+            "@%p4 bra T; red.release"),
+        "orders the two", threads=96, blocks=2,
+    ),
+    "a sequential fence, then a release": Pair(
+        UNFENCED_MIDDLE.replace("FIRST", "|fence.sc.gpu;|fence.acq_rel.gpu;| st.release").replace("HAND", "st.relaxed")
+        .replace("MIDDLE: ld.relaxed", "MIDDLE: ld.acquire").replace("THEN", "fence.sc.gpu;"),
+        "orders the two", blocks=3,
+    ),
+    "an acquire, then a sequential fence": Pair(
+        UNFENCED_MIDDLE.replace("FIRST", "fence.sc.gpu; st.relaxed").replace("HAND", "st.release")
+        .replace("LAST: ld.relaxed", "LAST: ld.acquire").replace("THEN", "|fence.sc.gpu;|fence.acq_rel.gpu;|"),
+        "orders the two", blocks=3,
     ),
     "an acquire behind a relaxed read, in one block": Pair(
         inside("st.release.cta.global.u32 [%d1+2048], 1;", "ld.relaxed.cta.global.u32 %r3, [%d1+2048];").replace(

@@ -25,6 +25,11 @@ def frame(body: str) -> str:
     return kernel(body).replace(".param .u64 out", ".param .u64 in, .param .u64 out")
 
 
+def two_warpgroups(body: str) -> str:
+    """With room for as much again."""
+    return frame(body).replace("memory[8192]", "memory[16384]")
+
+
 def unfenced(body: str) -> str:
     """Without the fence that makes the operands visible to the async proxy."""
     return frame(body).replace(PROXY_FENCE, "", 1)
@@ -50,6 +55,10 @@ PAIRS: dict[str, Pair] = {
     "an operand is free after the wait": Pair(
         f"{FENCE} {mma()} {COMMIT} |{WAIT} {LATE}|{LATE} {WAIT}|", "has not waited for group 0",
         threads=128, frame=frame,
+    ),
+    "an operand of the second warpgroup is free after the wait": Pair(
+        f"setp.lt.u32 %more, %t, 128; @%more bra L; {FENCE} {mma()} {COMMIT} {WAIT} L: |bar.sync 0;|| @%more {LATE}",
+        "has not waited for group 0", threads=256, frame=two_warpgroups,
     ),
     "which group of wgmma": Pair(
         f"{FENCE} {mma()} {COMMIT} {mma(E)} {COMMIT} |{WAIT}|{WAIT_1}| {LATE} {WAIT}",

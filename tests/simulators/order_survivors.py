@@ -38,9 +38,6 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "not spare is True": ROOM,
         "without self._clocks.barriers += more": ROOM,
     },
-    "order.objects:Objects.invalidate": {
-        "without self._objects.pop(key, None)": ROOM,
-    },
     "order.objects:Objects.arrive": {
         "object_ is None is False": QUICK,
     },

@@ -47,16 +47,15 @@ def test_a_deleted_rule_is_missed(deletion: Deletion) -> None:
 #: Functions of the rule files that bear no rule: they name, number, hold or pass on. Mutants try their faults.
 BOOKKEEPING = {
     "order.order": (
-        "Order.__init__", "Order.epochs", "Order.know", "Order.object_init", "Order.object_invalidate", "_uses",
-        "_orders_by_memory",
+        "Order.epochs", "Order.object_init", "_uses", "_orders_by_memory",
     ),
     "order.knowledge": (
         "Knowledge.__init__", "Knowledge.own_planes", "Knowledge.nothing", "Knowledge.with_nothing", "Knowledge._hold",
         "Knowledge.first_component", "Knowledge.units", "Knowledge.blocks", "Knowledge.snapshot", "Knowledge._replace",
-        "Knowledge.forget_minds", "Knowledge.has_changed", "_nobody_asks", "hold_views",
+        "Knowledge.forget_minds", "_nobody_asks", "hold_views",
     ),
     "order.objects": (
-        "Object.snapshots", "Objects.__init__", "Objects._hold", "Objects._unit_of_block", "Objects.invalidate",
+        "Object.snapshots", "Objects.__init__", "Objects._hold", "Objects._unit_of_block",
     ),
     "order.patterns": (
         "Place.snapshots", "Places.__init__", "Places.__bool__", "Places.find", "Places.begin", "Places.hold",

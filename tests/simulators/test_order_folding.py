@@ -60,6 +60,16 @@ RIGHT: dict[str, str] = {
 }
 
 
+#: With accesses of 16 bytes alone, two blocks share a line: a block's memory is a multiple of 64 bytes, lines have 256.
+WIDE_STORE, WIDE_LOAD = (
+    "st.shared.v4.u32 [%r6], {%r1, %r1, %r1, %r1};",
+    "ld.shared.v4.u32 {%r8, %r13, %r14, %r15}, [%r9];",
+)
+WIDE = PROLOGUE.replace("st.shared.u32 [%r6], %r1;", WIDE_STORE).replace("ld.shared.u32 %r8, [%r9];", WIDE_LOAD)
+#: Every line of 16 bytes is touched in part: with more than the tables have room for, once each block has its own.
+SCATTERED = "".join(f"st.shared.u8 [%r6+{offset}], %r1;\n" for offset in range(0, 8192, 1024))
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_a_race_after_blocks_did_the_same_is_found_in_the_blocks_that_have_it(name: str) -> None:
     body, lanes, alone = WRONG[name]
@@ -68,6 +78,25 @@ def test_a_race_after_blocks_did_the_same_is_found_in_the_blocks_that_have_it(na
     assert finding.kind is FindingKind.RACE
     assert finding.count == lanes
     assert not alone or {thread.block for thread in finding.threads} == {(2, 0, 0)}
+
+
+@pytest.mark.parametrize(
+    "body", [f"{WIDE}{WIDE_STORE}\n @%p1 {WIDE_LOAD}", f"{PROLOGUE}{SCATTERED} @%p1 ld.shared.u8 %r8, [%r9];"]
+)
+def test_so_is_one_after_wide_accesses_and_after_scattered_ones(body: str) -> None:
+    (finding,) = agree(kernel(body), threads=THREADS, blocks=BLOCKS).findings
+    assert finding.count == THREADS
+    assert {thread.block for thread in finding.threads} == {(2, 0, 0)}
+
+
+def test_wide_and_scattered_accesses_that_are_right_stay_so() -> None:
+    mirrored = SCATTERED.replace("%r6", "%r9").replace("st.shared.u8", "ld.shared.u8").replace("], %r1", "]")
+    mirrored = mirrored.replace("ld.shared.u8 ", "ld.shared.u8 %r8, ")
+    for body in (
+        f"{WIDE}{WIDE_STORE} bar.sync 0; @%p1 {WIDE_LOAD}",
+        f"{PROLOGUE}{SCATTERED} bar.sync 0; @%p1 {mirrored}",
+    ):
+        assert not agree(kernel(body), threads=THREADS, blocks=BLOCKS).findings
 
 
 @pytest.mark.parametrize("name", RIGHT)

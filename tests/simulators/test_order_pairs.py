@@ -4,6 +4,7 @@ import order_pairs_async
 import order_pairs_checks
 import order_pairs_cluster
 import order_pairs_memory
+import order_pairs_waves
 import order_pairs_wgmma
 import pytest
 from order_pair import Pair, launch
@@ -18,6 +19,7 @@ PAIRS: dict[str, Pair] = {
     **order_pairs_async.PAIRS,
     **order_pairs_cluster.PAIRS,
     **order_pairs_wgmma.PAIRS,
+    **order_pairs_waves.PAIRS,
 }
 
 

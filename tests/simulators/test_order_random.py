@@ -34,12 +34,13 @@ class Kernel:
 
 
 def program(asynchronous: bool = True) -> Program:
-    """Steps of no kernel: their lines tell accesses apart, and the fences tell the core what it must expect."""
+    """Steps of no kernel: their lines tell accesses apart, and the others tell the core what it must expect."""
     loads = [Step(Kind.LOAD, f"ld.{line}", Where(line + 1)) for line in range(STEPS)]
-    fences = [Step(Kind.FENCE, "fence", Where(100), fence=FenceForm(FenceKind.THREADS, sequential=True))]
+    others = [Step(Kind.FENCE, "fence", Where(100), fence=FenceForm(FenceKind.THREADS, sequential=True))]
     if asynchronous:
-        fences.append(Step(Kind.FENCE, "fence.proxy.async", Where(101), fence=FenceForm(FenceKind.ASYNC_PROXY)))
-    return cast(Program, Kernel((*loads, *fences)))
+        others.append(Step(Kind.FENCE, "fence.proxy.async", Where(101), fence=FenceForm(FenceKind.ASYNC_PROXY)))
+        others.append(Step(Kind.COPY, "cp.async", Where(102)))
+    return cast(Program, Kernel((*loads, *others)))
 
 
 @dataclass

@@ -28,10 +28,6 @@ def _measured(text: str) -> Assumption:
     return Assumption(text, Evidence.MEASURED, "h200-2026-11-30/alu.json")
 
 
-def _measured_further(text: str) -> Assumption:
-    return Assumption(text, Evidence.MEASURED, "h200-2026-11-30/alu_further.json")
-
-
 ZERO_DIVISOR = _measured("an integer division or remainder by zero, unspecified in PTX, gives all ones")
 MINIMUM_OVERFLOW = _measured("abs, neg and div of the most negative integer wrap to it; its rem by -1 is 0")
 FIELD_RANGE = _measured(
@@ -40,16 +36,10 @@ FIELD_RANGE = _measured(
 FLUSH_TINY = _measured(
     ".ftz flushes a result that is below the smallest normal number after rounding to full precision at any exponent"
 )
-VIDEO_LANES = _measured_further(
-    "vavrg adds 1 to a sum that is not negative before it halves it; .add takes results unclamped"
-)
-FIND_BASE = _measured_further(
-    "fns from a position beyond 31, outside PTX, finds nothing; with an offset of -2**31 it gives 0"
-)
-XORSIGN = _measured_further(
-    "min and max with .xorsign give their result, unless it is NaN, the exclusive or of both signs"
-)
-BORROW = _measured_further(
+VIDEO_LANES = _measured("vavrg adds 1 to a sum that is not negative before it halves it; .add takes results unclamped")
+FIND_BASE = _measured("fns from a position beyond 31, outside PTX, finds nothing; with an offset of -2**31 it gives 0")
+XORSIGN = _measured("min and max with .xorsign give their result, unless it is NaN, the exclusive or of both signs")
+BORROW = _measured(
     "sub.cc and subc leave and take the carry of a + ~b + 1: 1 where nothing is borrowed, unlike the PTX ISA's borrow"
 )
 SCALE_RULE = Assumption(

@@ -55,10 +55,7 @@ def _invalidate(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lane
     signals.use(wave, step, pc, lanes, words)
     for turn in signals.turns(wave, words):
         good = signals.usable(wave, step, lanes[turn], words[turn])
-        here = words[turn][good]
-        barriers.life[here] = Life.INVALIDATED
-        for lane, word in zip(lanes[turn][good].tolist(), here.tolist(), strict=True):
-            wave.order.object_invalidate(lane, word << WORD_SHIFT)
+        barriers.life[words[turn][good]] = Life.INVALIDATED
     wave.changes += 1
 
 

@@ -40,7 +40,7 @@ class Checks:
         launch: what outlives the wave.
         knowledge: of the wave.
         by_threads: only threads of one block each touch shared memory.
-        blocks_meet: a block may be ordered after another one.
+        units_meet: a unit may be ordered after another one.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class Checks:
         knowledge: Knowledge,
         *,
         by_threads: bool,
-        blocks_meet: bool,
+        units_meet: bool,
     ) -> None:
         self._program = program
         self._reporter = reporter
         self._knowledge = knowledge
         self._explanation = Explanation(program, reporter, launch, knowledge)
         warps, steps = knowledge.ticks.size, len(program.steps)
-        longest = core.LONGEST_KNOWN_CHAIN if blocks_meet else core.LONGEST_CHAIN
+        longest = core.LONGEST_KNOWN_CHAIN if units_meet else core.LONGEST_CHAIN
         if launch.memories is None or launch.memories[0].last.shape[1] < warps:
             launch.memories = (
                 Memory(launch.global_memory, warps, steps, longest, _planes(knowledge, Plane.ASYNC_GLOBAL)),
@@ -69,21 +69,21 @@ class Checks:
         self._kept: Lanes = np.zeros((core.KEPT, 3), np.int64)
         self._flags: dict[AccessKind, int] = {}
         geometry = reporter.geometry
-        self._window: Shadow | None = None
+        self._window: Shadow | None = None  # of shared memory, once it was touched
         self._units = geometry.clusters
         self._by_threads = by_threads
         self._foldable = self._units > 1 and geometry.threads == geometry.lanes_per_block
 
-    def forget_shared(self, window: Backing | None) -> bool:
+    def forget_shared(self) -> bool:
         """All threads of all blocks meet: what they did in shared memory is before what follows, and is forgotten.
 
         Not where anybody else may touch it, an engine or a peer of the cluster.
         """
-        if not self._by_threads or window is None or window.shadow is None:
+        window = self._window
+        if not self._by_threads or window is None:
             return False
-        self._window = shadow = window.shadow
-        whole_lines = window.nbytes // self._units % (1 << (shadow.shift + core.LINE_SHIFT)) == 0
-        self.shared.touched.forget(shadow, self._foldable and whole_lines)
+        whole_lines = window.nbytes // self._units % (1 << (window.shift + core.LINE_SHIFT)) == 0
+        self.shared.touched.forget(window, self._foldable and whole_lines)
         return True
 
     def tell_what_is_left_out(self) -> None:
@@ -129,6 +129,8 @@ class Checks:
             backing.shadow = memory.touched.shadow(backing.nbytes)
         if nbytes & ((1 << backing.shadow.shift) - 1):
             memory.touched.refine(backing.shadow, nbytes)
+        if memory is self.shared:
+            self._window = backing.shadow
         return backing.shadow
 
     def access(
@@ -200,9 +202,9 @@ class Checks:
         self._record(memory, shadow, pc, lanes, offsets, nbytes, flags, 1, components, at)
         return count > 0
 
-    def end(self, block: int, known: Snapshot, window: Backing, nbytes: int) -> None:
+    def end(self, block: int, known: Snapshot, nbytes: int) -> None:
         """A block has ended, whose threads knew this: what peers touched there and it does not know of, races."""
-        if window.shadow is None:
+        if self._window is None:
             return
         views = self._knowledge.views
         lane = int(block * self._knowledge.shape[core.LANES_PER_BLOCK])
@@ -210,7 +212,7 @@ class Checks:
         views[:, lane, core.ROW], views[:, lane, core.FOREIGN] = known[:, 0], known[:, 1]
         lanes, offsets = np.array([lane]), np.array([block * nbytes])
         flags = core.WRITES | core.ENDS
-        count = self._find(self.shared, window.shadow, lanes, offsets, nbytes, flags, 1)
+        count = self._find(self.shared, self._window, lanes, offsets, nbytes, flags, 1)
         if count:
             self._report(self._program.steps[-1], lanes, StateSpace.SHARED, flags, count, 1, None)
         views[:, lane] = before

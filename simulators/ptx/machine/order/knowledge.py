@@ -96,7 +96,6 @@ class Knowledge:
         self.ticks = np.ones(lanes >> WARP_SHIFT, np.int32)
         self.minds = np.full(lanes >> WARP_SHIFT, core.UNKNOWN, np.uint8)
         self.engines = clocks.engines
-        self._nothing: Views | None = None
         self.before_change: Callable[[], None] = _nobody_asks
         clocks.holders.append(self._hold)
 
@@ -116,10 +115,7 @@ class Knowledge:
 
     def with_nothing(self) -> Views:
         """The views, and behind them a plane in which nobody knows anything: for -1 among the numbers of planes."""
-        if self._nothing is None:
-            self._nothing = np.concatenate([self.views, self.nothing()[:1]])
-        self._nothing[:-1] = self.views
-        return self._nothing
+        return np.concatenate([self.views, np.zeros_like(self.views[:1])])
 
     def _hold(self, held: Held) -> None:
         hold_views(held, self.views)

@@ -114,10 +114,6 @@ class Objects:
         shape = self._knowledge.shape
         return block // int(shape[core.LANES_PER_UNIT] // shape[core.LANES_PER_BLOCK])
 
-    def invalidate(self, key: int) -> None:
-        """The object at this byte is no more."""
-        self._objects.pop(key, None)
-
     def arrive(self, lanes: Lanes, keys: Lanes, views: Views | None, scope: Scope) -> None:
         """Lanes publish to barriers what these views say, None for nothing."""
         if views is None:

@@ -58,15 +58,15 @@ class Order:
         self.knowledge = launch.knowledge = Knowledge(clocks, planes, shape, geometry.lanes, launch.knowledge)
         self.patterns = Patterns(self.knowledge, first_unit, geometry.blocks_per_cluster)
         self.objects = Objects(self.knowledge, max(window_bytes, 1))
-        by_threads = not clustered and not proxies and not _has_engines(program)
-        blocks_meet = self.synchronises or not by_threads
-        self.checks = Checks(program, reporter, launch, self.knowledge, by_threads=by_threads, blocks_meet=blocks_meet)
+        by_threads = not clustered and not _has_engines(program)
+        self.checks = Checks(
+            program, reporter, launch, self.knowledge, by_threads=by_threads, units_meet=self.synchronises
+        )
         self.knowledge.before_change = self.checks.unfold
         self._places = {True: launch.places, False: Places()}
         clocks.holders.append(self._places[False].hold)
         self._left = np.full(geometry.resident.size, geometry.threads)
         self._window_bytes = window_bytes
-        self._window: Backing | None = None
         self._alone = not clustered
         self._threads = geometry.threads * geometry.resident.size
 
@@ -97,8 +97,6 @@ class Order:
         """
         if not self.enabled or not lanes.size:
             return
-        if space is not StateSpace.GLOBAL:
-            self._window = backing
         places = self._places_in(space)
         if kind.strong and places:
             self.checks.forget_ended(places, space, backing, offsets)
@@ -196,7 +194,7 @@ class Order:
         if not self.enabled:
             return
         if lanes.size:
-            if lanes.size < self._threads or not self.checks.forget_shared(self._window):
+            if lanes.size < self._threads or not self.checks.forget_shared():
                 self.knowledge.before_change()
             self.knowledge.meet(lanes, int(self.knowledge.shape[core.LANES_PER_BLOCK]))
         if keys is not None:
@@ -345,17 +343,12 @@ class Order:
         np.subtract.at(self._left, blocks, 1)
         for block in np.unique(blocks).tolist():
             known = self.objects.end(block, lanes[blocks == block], self._left[block] == 0)
-            if known is not None and self._window is not None:
-                self.checks.end(block, known, self._window, self._window_bytes)
+            if known is not None:
+                self.checks.end(block, known, self._window_bytes)
 
     def object_init(self, lane: int, barrier_key: int) -> int:
         """`mbarrier.init` at this byte of the wave's shared window: the component of the new object, phases from 0."""
         return self.objects.init(lane, barrier_key) if self.enabled else 0
-
-    def object_invalidate(self, lane: int, barrier_key: int) -> None:
-        """`mbarrier.inval`."""
-        if self.enabled:
-            self.objects.invalidate(barrier_key)
 
     def arrive(self, lanes: Lanes, barrier_keys: Lanes | int, release: bool, scope: Scope) -> None:
         """Arrivals on mbarriers, one a lane: what the lanes did goes to the barriers' pending phases."""

@@ -12,7 +12,7 @@ scope includes it, if its own scope includes them.
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
 from tileproof.simulators.ptx.program import Scope
 
 # Distances of who published from who reads: in the block, in the cluster, on the GPU.
-_Reading = tuple[int, tuple[int, int], int, Scope, bool]  # lane, place, bytes, scope, whether it acquires
 _DISTANCES = 3
+_Reading = tuple[int, tuple[int, int], int, Scope, bool]  # lane, place, bytes, scope, whether it acquires
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,17 @@ class Place:
     Attributes:
         writer: the last strong write.
         near: heads of block or cluster scope.
-        units: of heads of GPU scope, what they published, by unit.
+        blocks: heads of GPU scope, those of each block as one.
         outside: of the same heads, in each plane, a map of their units' rows and of all they knew of others.
         any_scope: a map of all heads, however the scopes were.
-        sequential: of all writes of GPU scope, a map of what fence.sc stood before them (plane FENCED).
+        sequential: of all writes, a map of what fence.sc stood before them (plane FENCED).
         own: for each lane of the launch its last release at this place.
-        version: grows with every change.
+        version: grows with every write.
     """
 
     writer: Party | None = None
     near: list[Head] = field(default_factory=list)
-    units: dict[int, Snapshot] = field(default_factory=dict)
+    blocks: dict[int, Head] = field(default_factory=dict)
     outside: Lanes = field(default_factory=lambda: np.zeros(len(Plane), np.int64))
     any_scope: int = 0
     sequential: int = 0
@@ -86,15 +86,12 @@ class Place:
 
     def restart(self) -> None:
         """The sequence has ended."""
-        self.version += 1
-        self.writer, self.near, self.units, self.any_scope, self.sequential = None, [], {}, 0, 0
+        self.writer, self.near, self.blocks, self.any_scope, self.sequential = None, [], {}, 0, 0
         self.outside = np.zeros(len(Plane), np.int64)
 
     def snapshots(self) -> Iterator[Snapshot]:
         """All that is kept here."""
-        yield from (head.snapshot for head in self.near)
-        yield from self.units.values()
-        yield from (head.snapshot for head in self.own.values())
+        yield from (head.snapshot for head in (*self.near, *self.blocks.values(), *self.own.values()))
 
 
 class Places:
@@ -137,7 +134,7 @@ class Patterns:
         self._knowledge = knowledge
         self._clocks = knowledge.clocks
         self._first_unit = first_unit
-        self._first_block = first_unit * blocks_per_unit
+        self._blocks_per_unit = blocks_per_unit
         self.fenced: list[Views] = []
         self._awaited: list[Views] = []
         # What a lane's relaxed reads of a place and size saw, and how far away, for an acquire of it that follows.
@@ -150,9 +147,8 @@ class Patterns:
         self._sequential, self._seen_plane = knowledge.number[Plane.FENCED], knowledge.number[Plane.SEEN]
         self._outward = [plane for plane in knowledge.own_planes if plane != self._wide]
         self._outward += [plane for plane in (self._sequential, self._seen_plane) if plane >= 0]
-        self._single = blocks_per_unit == 1
         # What a unit's blocks tell each other: not what one's async proxy may rely on in global memory.
-        crossing = -1 if self._single else knowledge.number[Plane.ASYNC_GLOBAL]
+        crossing = -1 if blocks_per_unit == 1 else knowledge.number[Plane.ASYNC_GLOBAL]
         self._inward = [plane for plane in self._exact if plane != crossing]
         knowledge.clocks.holders.append(self._hold)
 
@@ -306,8 +302,8 @@ class Patterns:
     def _party(self, lane: int, scope: Scope, nbytes: int) -> Party:
         shape = self._knowledge.shape
         unit = self._first_unit + lane // int(shape[core.LANES_PER_UNIT])
-        scope = min(scope, Scope.GPU)  # one GPU is the whole system
-        return Party(unit, self._first_block + lane // int(shape[core.LANES_PER_BLOCK]), scope, nbytes)
+        block = self._first_unit * self._blocks_per_unit + lane // int(shape[core.LANES_PER_BLOCK])
+        return Party(unit, block, min(scope, Scope.GPU), nbytes)  # one GPU is the whole system
 
     def _lane_number(self, lane: int) -> int:
         return self._first_unit * int(self._knowledge.shape[core.LANES_PER_UNIT]) + lane
@@ -323,7 +319,7 @@ class Patterns:
         own = place.own.get(self._lane_number(lane))
         if own is not None and own.party.nbytes == party.nbytes:
             self._put(place, own.party, own.snapshot)
-        if self._sequential >= 0 and party.scope >= Scope.GPU:
+        if self._sequential >= 0:
             self._put_sequential(place, lane, party)
         if release:
             head = place.own[self._lane_number(lane)] = Head(party, self._snapshot(self._knowledge.views, lane))
@@ -370,12 +366,12 @@ class Patterns:
             for plane in self._outward:
                 outside = self._clocks.with_unit(maps[plane], party.unit, rows[plane])
                 place.outside[plane] = self._clocks.join_maps(int(place.outside[plane]), outside)
-            place.units[party.unit] = self._joined(place.units.get(party.unit), snapshot)
+            place.blocks[party.block] = Head(party, self._joined(place.blocks.get(party.block), snapshot))
 
-    def _joined(self, one: Snapshot | None, other: Snapshot) -> Snapshot:
-        if one is None:
+    def _joined(self, head: Head | None, other: Snapshot) -> Snapshot:
+        if head is None:
             return other
-        joined = one.copy()
+        one, joined = head.snapshot, head.snapshot.copy()
         for plane in range(len(joined)):
             with self._clocks.holding(joined[:, 0].tolist(), joined[:, 1].tolist()):
                 joined[plane, 0] = self._clocks.join(int(one[plane, 0]), int(other[plane, 0]))
@@ -404,7 +400,7 @@ class Patterns:
             self._learn_outside(targets[Scope.CTA], self._wide, who, place.any_scope, party.unit)
         if place.writer is not None and not place.writer.pairs_with(party):
             return
-        if place.sequential and party.scope >= Scope.GPU:
+        if place.sequential:
             self._learn_outside(self._knowledge.views, self._seen_plane, who, place.sequential, party.unit)
         seen: list[tuple[Scope, Snapshot]] = []
         for distance, snapshot in self._visible(place, party):
@@ -420,12 +416,10 @@ class Patterns:
 
     def _visible(self, place: Place, party: Party) -> Iterator[tuple[Scope, Snapshot]]:
         """Heads of the reader's own unit, with the distance of who published them."""
-        for head in place.near:
+        own = range(party.unit * self._blocks_per_unit, (party.unit + 1) * self._blocks_per_unit)
+        for head in chain(place.near, (place.blocks[block] for block in own if block in place.blocks)):
             if head.party.reaches(party) and party.reaches(head.party):
                 yield head.party.distance(party), head.snapshot
-        own = place.units.get(party.unit)
-        if own is not None:
-            yield Scope.CTA if self._single else Scope.CLUSTER, own
 
     def _learn_outside(self, views: Views, plane: int, who: Lanes, which: int, unit: int) -> None:
         rest, row = self._clocks.without_unit(which, unit)

@@ -21,6 +21,7 @@ class Shadow:
     """The lines of one backing array.
 
     Attributes:
+        nbytes: of the backing array.
         lines: see `compiled_order`.
         shift: log2 of a granule's bytes.
 
@@ -29,10 +30,10 @@ class Shadow:
     """
 
     def __init__(self, nbytes: int) -> None:
-        self._nbytes = nbytes
+        self.nbytes = nbytes
         self.shift = COARSEST_SHIFT
         self.lines = self.empty_lines(self.shift)
 
     def empty_lines(self, shift: int) -> Lines:
         """Lines of granules of this size, that nobody has touched."""
-        return np.zeros((-(-self._nbytes >> (shift + core.LINE_SHIFT)), 2), np.uint32)
+        return np.zeros((-(-self.nbytes >> (shift + core.LINE_SHIFT)), 2), np.uint32)
