@@ -52,7 +52,7 @@ def read_shared(
             Engine.WGMMA, ticks, step, pc, issuers, False, StateSpace.SHARED, piece.backing, piece.offsets, ROW_BYTES
         )
         if races and wave.weak is not None:
-            loaded, undefined = wave.weak.read_operand(piece.offsets, ROW_BYTES, loaded, undefined)
+            loaded = wave.weak.read_operand(piece.offsets, ROW_BYTES, loaded)
         chunks[piece.positions] = loaded
         if undefined is not None:
             masks = np.zeros_like(chunks) if masks is None else masks

@@ -26,7 +26,6 @@ from tileproof.simulators.ptx.program import StateSpace
 if TYPE_CHECKING:
     from tileproof.simulators.ptx.machine.order.order import Order
 
-_Operand = tuple[Bytes, Bytes | None]
 #: Bytes that a wave's blocks hold back at most; further stores are visible at once.
 MOST_HELD = 1 << 13
 #: A launch draws one of each: the share of weak stores that are held, of weak loads that look back, and of turns before
@@ -141,8 +140,9 @@ class Overlay:
         if payload.held is not None:
             return payload
         if region.space is StateSpace.SHARED:
-            sees_view = self._view is not None and races and self._looks_back()
-            return self._view.read(region.index) if self._view is not None and sees_view else payload
+            if self._view is None or not races or not self._looks_back():
+                return payload
+            return Payload(self._view.read(region.index), payload.written)
         veil, index = region.backing.veil, region.index
         if veil is None or not veil.has_past(index).any() or not self._looks_back():
             return payload
@@ -166,13 +166,11 @@ class Overlay:
             region.backing.veil.forget(region.index)
         return payload
 
-    def read_operand(self, offsets: Lanes, nbytes: int, chunks: Bytes, undefined: Bytes | None) -> _Operand:
+    def read_operand(self, offsets: Lanes, nbytes: int, chunks: Bytes) -> Bytes:
         """What `wgmma` reads of shared memory where it races with generic stores, of which memory holds `chunks`."""
         if self._view is None or not self._looks_back():
-            return chunks, undefined
-        seen = self._view.read(_bytes(offsets, nbytes))
-        masks = None if seen.written is None else ~seen.written.reshape(-1, nbytes)
-        return seen.data.reshape(-1, nbytes), masks
+            return chunks
+        return self._view.read(_bytes(offsets, nbytes)).reshape(-1, nbytes)
 
     def fence_async(self, lanes: Lanes, spaces: Collection[StateSpace]) -> None:
         """Lanes fence these spaces towards the async proxy."""

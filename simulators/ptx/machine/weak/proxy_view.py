@@ -33,10 +33,9 @@ class ProxyView:
             piece = slice(block * window.stride, (block + 1) * window.stride)
             self._values[piece], self._written[piece] = window.data[piece], written[piece]
 
-    def read(self, index: Lanes) -> Payload:
-        """Bytes of the view."""
-        written = self._written[index]
-        return Payload(self._values[index], None if (written == 0xFF).all() else written)
+    def read(self, index: Lanes) -> Bytes:
+        """Bytes of the view, zero where it has none: the race has its finding, and needs no second one."""
+        return self._values[index]
 
     def write(self, index: Lanes, payload: Payload) -> None:
         """A copy writes: its proxy sees it."""
