@@ -113,8 +113,13 @@ def _random_bits(setting: Setting, random: Random) -> Made:
 
 
 def _peak_first(setting: Setting, random: Random) -> Made:
-    """The largest magnitude is the first element, and larger than all of the window."""
-    return _peaked(0, setting, random)
+    """The largest magnitude is the first element, and larger than all of the window; a NaN follows it.
+
+    A comparison in place of fmaxf would let the NaN take its place, and the element behind the NaN that one's.
+    """
+    made = _peaked(0, setting, random)
+    made.x.reshape(-1)[1:2] = np.nan
+    return made
 
 
 def _peak_last(setting: Setting, random: Random) -> Made:

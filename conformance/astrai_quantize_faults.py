@@ -147,6 +147,8 @@ _SCALE = (
     ),
 )
 
+_MEASURE = "        amax = fmaxf(amax, largest_of(values));\n"
+
 _AMAX = (
     _fault(
         "ring-amax-of-scaled-values",
@@ -154,8 +156,8 @@ _AMAX = (
         "AstrAI 69f35c46 (gradient cosine 0.05)",
         MISMATCH,
         Edit(
-            "        amax = fmaxf(amax, largest_of(values));\n        scale_all(values, multiplier);\n        const uint2",
-            "        scale_all(values, multiplier);\n        amax = fmaxf(amax, largest_of(values));\n        const uint2",
+            f"{_MEASURE}        scale_all(values, multiplier);\n        const uint2",
+            f"        scale_all(values, multiplier);\n{_MEASURE}        const uint2",
         ),
     ),
     _fault(
@@ -286,11 +288,12 @@ _TILES = (
         possible=_UNSETTLED,
     ),
     _fault(
-        "tile-step-by-one",
-        "steps by one tile where the grid has several blocks, which do the same work twice",
-        "TileOPs 1895",
-        _RACE,
-        Edit("row += gridDim.y * kTileRows", "row += kTileRows"),
+        "tile-step-of-the-other-dimension",
+        "steps over rows of tiles by the grid's extent in columns, and leaves some out",
+        "AstrAI A-qS/A-qN (gridDim.x where gridDim.y counts)",
+        frozenset({FindingKind.UNWRITTEN}),
+        Edit("row += gridDim.y * kTileRows", "row += gridDim.x * kTileRows"),
+        possible=MISMATCH,
     ),
 )
 
