@@ -153,7 +153,8 @@ def many_sequences() -> Iterator[tuple[Sequence, str]]:
     for stage, window in product(RING_STAGES, WINDOWS):
         yield Sequence(stage, window, shape=(33, 65), tiled=True), "wild"
     for blocks, tiled in product(BLOCKS, (False, True)):
-        yield replace(Sequence(blocks=blocks, tiled=tiled), shape=(32, 64 * blocks)), "wild"
+        down = 4 if blocks % 4 == 0 else 1
+        yield replace(Sequence(blocks=blocks, tiled=tiled), shape=(32 * down, 64 * blocks // down)), "wild"
 
 
 def sequences(
