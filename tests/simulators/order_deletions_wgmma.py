@@ -37,7 +37,7 @@ DELETIONS: tuple[Deletion, ...] = (
     check("wgmma", "operands are of the async proxy", ORDER + "async_access",
         "not generic and engine is not Engine.CP_ASYNC", "engine is not Engine.WGMMA", "operands of wgmma are fenced"),
     check("wgmma", "all warps know that the operands are there", CHECKS + "issue",
-        "128 if flags & core.SINGLE and engine == 4 else 1", "1", "every warp knows that the operands are there"),
+        "128 if engine == Engine.WGMMA + 1 else 1", "1", "every warp knows that the operands are there"),
     check("wgmma", "operands are in use", "shared_operand:read_shared", "Engine.WGMMA, ticks, step",
         "Engine.WGMMA, ticks - 9, step", "an operand is free after the wait"),
     edge("wgmma", "until the wait", "matrix:_order",

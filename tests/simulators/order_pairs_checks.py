@@ -110,6 +110,10 @@ PAIRS: dict[str, Pair] = {
         f"@%p0 st.global.u32 [%d1], |7|1|; {THREAD_32} @%p2 st.global.u32 [%d1], 7; ret;",
         "writes global memory that another thread wrote",
     ),
+    "equal values of too small a scope": Pair(
+        later("st.relaxed.cta.global.u32 [%d1], 7;", "st.relaxed.cta.global.u32 [%d1], |7|8|;"),
+        "the scope of one", FindingKind.SCOPE, blocks=2,
+    ),
     "equal values by one instruction": Pair("st.global.u32 [%d1], |7|%r0|; ret;", "threads write different values"),
     "all lanes read each row of ldmatrix": Pair(
         OBJECT.replace("COUNT", "32") + "setp.eq.u32 %p5, %r0, 32; @%p1 bra R;"

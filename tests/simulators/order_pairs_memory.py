@@ -335,6 +335,12 @@ PAIRS: dict[str, Pair] = {
             "@%p4 bra T; red.release"),
         "orders the two", threads=96, blocks=2,
     ),
+    "an acquire of block scope reaches no other block's release": Pair(
+        message("st.release.gpu.global.u32 [%d1+2048], 1;", POLL).replace(
+            "@%p3 bra READ;", "@%p3 bra READ; red.relaxed.gpu.global.add.u32 [%d1+2048], 1;"
+            "ld.acquire.|gpu|cta|.global.u32 %r3, [%d1+2048];"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=2,
+    ),
     "a sequential fence, then a release": Pair(
         UNFENCED_MIDDLE.replace("FIRST", "|fence.sc.gpu;|fence.acq_rel.gpu;| st.release").replace("HAND", "st.relaxed")
         .replace("MIDDLE: ld.relaxed", "MIDDLE: ld.acquire").replace("THEN", "fence.sc.gpu;"),

@@ -6,13 +6,26 @@ CACHE = "what compiled code remembers is asked again, or is of planes that no ac
 KIND = "tells a scope that is too small from no synchronisation at all, or stands where that plane always exists"
 NEVER = "the number is never 0"
 ROOM = "more room, or other numbers, than needed"
-OPEN = "a pair that misses it is still to be written"
+PLANE = "a plane, or the patterns of strong accesses, where the program needs none: nobody learns anything there"
+OFF = "without checks a wave makes what nobody asks then"
+PARTS = "in more parts than needed: the same accesses are found"
+FIRST = "no wave has more warps than the first, whose room the others use"
+FOLD = "what is folded of one block, or of blocks that lack lanes, machine code does not use, or it is the same"
 
 #: Place of the function to its faults, and the reason for each.
 SURVIVORS: dict[str, dict[str, str]] = {
-    "order.knowledge:Knowledge.with_nothing": {
-        "self._nothing is None is True": ROOM,
-        "without self._nothing[:-1] = self.views": OPEN,
+    "order.order:Order.__init__": {
+        "not self.enabled is False": OFF,
+        "clustered is True": PLANE,
+        "clustered or self.synchronises is True": PLANE,
+        "proxies is True": PLANE,
+        "sequential is True": PLANE,
+    },
+    "order.order:Order.access": {
+        "kind.strong and places is True": QUICK,
+        "without not lanes.size in not self.enabled or not lanes.size": QUICK,
+        "without kind.strong in kind.strong and places": QUICK,
+        "without places in kind.strong and places": QUICK,
     },
     "order.knowledge:Knowledge.first_component": {
         "self.engines[engine] <= 0, not self.engines[engine] < 0": NEVER,
@@ -21,14 +34,8 @@ SURVIVORS: dict[str, dict[str, str]] = {
     "order.knowledge:Knowledge.learn_map": {
         "which is True": QUICK,
     },
-    "order.knowledge:Knowledge._replace": {
-        "without self.forget_minds()": OPEN,
-    },
     "order.knowledge:Knowledge.meet": {
         "self.clocks.has_maps is True": QUICK,
-    },
-    "order.knowledge:Knowledge.forget_minds": {
-        "without self.minds[:] = core.UNKNOWN": OPEN,
     },
     "order.objects:Objects._hold": {
         "without held.maps.append(snapshot[:, 1])": HELD,
@@ -54,9 +61,6 @@ SURVIVORS: dict[str, dict[str, str]] = {
     "order.objects:Objects.acquire": {
         "object_ is None is False": QUICK,
     },
-    "order.objects:Objects.end": {
-        "last is True": OPEN,
-    },
     "order.objects:Objects.block_complete": {
         "snapshot is not None and here.size is True": QUICK,
         "without snapshot is not None in snapshot is not None and here.size": QUICK,
@@ -66,9 +70,6 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "alone >= 0 is True": QUICK,
         "alone > 0, not alone >= 0": NEVER,
     },
-    "order.patterns:Place.restart": {
-        "without self.version += 1": OPEN,
-    },
     "order.patterns:Places.hold": {
         "without held.maps.append(snapshot[:, 1])": HELD,
         "without held.maps.append(np.array([place.any_scope, place.sequential]))": HELD,
@@ -76,7 +77,6 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "without held.rows.append(snapshot[:, 0])": HELD,
     },
     "order.patterns:Patterns.__init__": {
-        "without self._outward += [plane for plane in (self._sequential, self._seen_plane) if plane >= 0]": OPEN,
         "without None in knowledge.number[Plane.ANY_SCOPE] or None": KIND,
         "plane != self._wide is True": KIND,
         "plane != self._wide is True (2)": KIND,
@@ -111,7 +111,6 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "core.TICK without + 1": QUICK,
     },
     "order.patterns:Patterns._write": {
-        "without party.scope >= Scope.GPU in self._sequential >= 0 and party.scope >= Scope.GPU": OPEN,
         "self._sequential > 0, not self._sequential >= 0": NEVER,
     },
     "order.patterns:Patterns._fenced_scopes": {
@@ -124,17 +123,9 @@ SURVIVORS: dict[str, dict[str, str]] = {
     "order.patterns:Patterns._put": {
         "self._wide is not None is True": KIND,
     },
-    "order.patterns:Patterns._joined": {
-        "without joined[plane, 0] = self._clocks.join(int(one[plane, 0]), int(other[plane, 0]))": OPEN,
-        "without joined[plane, 1] = self._clocks.join_maps(int(one[plane, 1]), int(other[plane, 1]))": OPEN,
-    },
     "order.patterns:Patterns._take": {
         "self._wide is not None is True": KIND,
-        "place.sequential and party.scope >= Scope.GPU is True": OPEN,
-        "party.scope >= Scope.GPU and place.outside.any() is True": QUICK,
-        "without place.sequential in place.sequential and party.scope >= Scope.GPU": QUICK,
-        "without party.scope >= Scope.GPU in place.sequential and party.scope >= Scope.GPU": OPEN,
-        "without party.scope >= Scope.GPU in party.scope >= Scope.GPU and place.outside.any()": QUICK,
+        "place.sequential is True": QUICK,
         "without place.outside.any() in party.scope >= Scope.GPU and place.outside.any()": QUICK,
         "without seen in seen and (not acquire)": QUICK,
     },

@@ -36,15 +36,9 @@ FIELD_RANGE = _measured(
 FLUSH_TINY = _measured(
     ".ftz flushes a result that is below the smallest normal number after rounding to full precision at any exponent"
 )
-VIDEO_LANES = _measured(
-    "vavrg adds 1 to a sum that is not negative before it halves it; .add takes results unclamped"
-)
-FIND_BASE = _measured(
-    "fns from a position beyond 31, outside PTX, finds nothing; with an offset of -2**31 it gives 0"
-)
-XORSIGN = _measured(
-    "min and max with .xorsign give their result, unless it is NaN, the exclusive or of both signs"
-)
+VIDEO_LANES = _measured("vavrg adds 1 to a sum that is not negative before it halves it; .add takes results unclamped")
+FIND_BASE = _measured("fns from a position beyond 31, outside PTX, finds nothing; with an offset of -2**31 it gives 0")
+XORSIGN = _measured("min and max with .xorsign give their result, unless it is NaN, the exclusive or of both signs")
 BORROW = _measured(
     "sub.cc and subc leave and take the carry of a + ~b + 1: 1 where nothing is borrowed, unlike the PTX ISA's borrow"
 )
