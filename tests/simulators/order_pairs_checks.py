@@ -129,6 +129,12 @@ PAIRS: dict[str, Pair] = {
         "|bar.warp.sync -1;|| @%p0 mbarrier.arrive.shared::cta.b64 _, [bar]; ret;",
         "writes shared memory that another thread read",
     ),
+    "whose row of ldmatrix it is does not matter": Pair(
+        "mov.u32 %r5, tile; mad.lo.u32 %r8, %r0, 16, %r5; @!%p1 ret; setp.eq.u32 %p2, %r0, 5; setp.ge.u32 %p3, %r0, 5;"
+        "@%p2 st.shared.v4.u32 [%r8], {%r0, %r0, %r0, %r0}; |bar.warp.sync -1;|@%p3 bar.warp.sync -32;|"
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r9}, [%r8]; ret;",
+        "__syncwarp() is missing",
+    ),
     "two launches": Pair(
         f"{THREAD_32} @%p2 ld.global.u32 %r9, [%d1]; |bar.sync 0;|| @%p0 st.global.u32 [%d1], 1; ret;", launches=2
     ),

@@ -10,6 +10,7 @@ PLANE = "a plane, or the patterns of strong accesses, where the program needs no
 OFF = "without checks a wave makes what nobody asks then"
 PARTS = "in more parts than needed: the same accesses are found"
 FIRST = "no wave has more warps than the first, whose room the others use"
+ASKED = "more must be known for the short cut, and what does not pass there is checked in full"
 FOLD = "what is folded of one block, or of blocks that lack lanes, machine code does not use, or it is the same"
 
 #: Place of the function to its faults, and the reason for each.
@@ -26,6 +27,51 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "without not lanes.size in not self.enabled or not lanes.size": QUICK,
         "without kind.strong in kind.strong and places": QUICK,
         "without places in kind.strong and places": QUICK,
+    },
+    "order.checks:Checks.__init__": {
+        "launch.memories is None or launch.memories[0].last.shape[1] < warps is True": QUICK,
+        "without launch.memories[0].last.shape[1] < warps in launch.memories is None or "
+        "launch.memories[0].last.shape[1] < warps": FIRST,
+        "launch.memories[0].last.shape[1] <= warps, not launch.memories[0].last.shape[1] < warps": QUICK,
+        "without self._units > 1 in self._units > 1 and geometry.threads == geometry.lanes_per_block": FOLD,
+        ("without geometry.threads == geometry.lanes_per_block in self._units > 1 and "
+         "geometry.threads == geometry.lanes_per_block"): FOLD,
+        "self._units >= 1, not self._units > 1": FOLD,
+    },
+    "order.checks:Checks.forget_shared": {
+        "without self._foldable in self._foldable and whole_lines": FOLD,
+    },
+    "order.checks:Checks.unfold": {
+        "touched.state[core.NEXT_RECORD] == 1 is False": QUICK,
+        "without self._foldable = False": QUICK,
+        "without window is None in not touched.state[core.FOLDED] or window is None": QUICK,
+    },
+    "order.checks:Checks.access": {
+        "flags is None is True": QUICK,
+        ("weak and self._pass(memory, shadow, pc, who, places, nbytes, flags, kind.by_warp, _THREADS, _THREADS) is "
+         "False"): QUICK,
+        "count is True": QUICK,
+    },
+    "order.checks:Checks._apart": {
+        "without kind.writes in kind.strong and kind.writes and (kind.scope < Scope.GPU)": PARTS,
+        "without kind.scope < Scope.GPU in kind.strong and kind.writes and (kind.scope < Scope.GPU)": PARTS,
+        "kind.scope <= Scope.GPU, not kind.scope < Scope.GPU": PARTS,
+    },
+    "order.checks:Checks.issue": {
+        "engine in _PLAIN_ENGINES and (not flags & core.STRONG) is False": QUICK,
+        ("without engine in _PLAIN_ENGINES in engine in _PLAIN_ENGINES and (not flags & core.STRONG)"): QUICK,
+        "self._pass(memory, shadow, pc, lanes, offsets, nbytes, flags, single, components, at) is False": QUICK,
+        "count is True": QUICK,
+    },
+    "order.checks:Checks.end": {
+        "count is True": QUICK,
+    },
+    "order.checks:Checks._pass": {
+        "answer != compiled_warps.NO_ROOM is True": QUICK,
+        "flags & core.ASYNC_PROXY is True": ASKED,
+    },
+    "order.checks:Checks._find": {
+        "planes.min() >= 0 is False": QUICK,
     },
     "order.knowledge:Knowledge.first_component": {
         "self.engines[engine] <= 0, not self.engines[engine] < 0": NEVER,

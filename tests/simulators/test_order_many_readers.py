@@ -91,3 +91,9 @@ def test_blocks_that_nothing_orders_leave_nothing_out_that_is_worth_telling() ->
     report = agree(kernel("ld.global.u32 %r10, [%d0];"), threads=32, blocks=core.LONGEST_KNOWN_CHAIN + 2)
     assert not report.findings
     assert not report.notes
+
+
+@pytest.mark.parametrize(("scope", "findings"), [("gpu", 0), ("cta", 1)])
+def test_a_step_of_more_threads_than_the_tables_have_room_for_is_checked(scope: str, findings: int) -> None:
+    store = f"mul.wide.u32 %d5, %r1, 4; add.s64 %d5, %d5, %d1; st.relaxed.{scope}.global.u32 [%d5], %r1;"
+    assert len(agree(kernel(store), threads=256, blocks=64).findings) == findings
