@@ -360,6 +360,30 @@ PAIRS: dict[str, Pair] = {
         + "@!%p0 ret; P: ld.acquire.gpu.global.u32 %r3, [%d1+2048]; setp.ne.u32 %p3, %r3, 2; @%p3 bra P;" + READ_BOTH,
         "orders the two", blocks=3,
     ),
+    "relaxed reads of two places, then an acquire of one": Pair(
+        GATHERED.replace("PUBLISH", "fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [%d4+2048], 1;")
+        + "@!%p0 ret;" + polled("P", "relaxed", 2048) + polled("Q", "relaxed", 2052)
+        + "st.relaxed.gpu.global.u32 [%d1+2052], 2; ld.|acquire|relaxed|.gpu.global.u32 %r3, [%d1+2052];"
+        "ld.global.u32 %r4, [%d1+4]; ret;",
+        "orders the two", blocks=3,
+    ),
+    "relaxed reads of two places, then an acquire of one, in one block": Pair(
+        "setp.eq.u32 %p4, %r0, 32; setp.eq.u32 %p5, %r0, 64; or.pred %p6, %p0, %p4; @%p5 bra B; @!%p6 ret;"
+        "st.global.u32 [%d2], 1; fence.acq_rel.cta; st.relaxed.gpu.global.u32 [%d2+2048], 1; ret; B:"
+        + polled("P", "relaxed", 2048) + polled("Q", "relaxed", 2176)
+        + "st.relaxed.gpu.global.u32 [%d1+2176], 2; ld.|acquire|relaxed|.gpu.global.u32 %r3, [%d1+2176];"
+        "ld.global.u32 %r4, [%d1+128]; ret;",
+        "with no barrier between", threads=96,
+    ),
+    "a release hands on what was acquired before it": Pair(
+        GATHERED.replace(
+            "PUBLISH", "st.release.gpu.global.u32 [%d4+2048], 1; st.release.gpu.global.u32 [%d4+2064], 1;")
+        + "@%p4 bra S; @!%p0 ret;" + polled("P", "acquire", 2048) + polled("Q", "|acquire|relaxed|", 2052)
+        + "st.release.cta.global.u32 [%d1+2080], 1;" + polled("T", "acquire", 2064)
+        + "st.relaxed.gpu.global.u32 [%d1+2084], 1; ret; S:" + polled("U", "relaxed", 2084)
+        + "ld.acquire.cta.global.u32 %r3, [%d1+2080];" + READ_BOTH,
+        "orders the two", blocks=3,
+    ),
     "what two threads acquired, through an mbarrier": Pair(
         GATHERED.replace("PUBLISH", "st.release.gpu.global.u32 [%d4+2048], 1;")
         + "@%p0 mbarrier.init.shared::cta.b64 [bar], 2; bar.sync 0; @%p5 bra R; @%p4 bra S; @!%p0 ret;"

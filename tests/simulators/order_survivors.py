@@ -11,6 +11,7 @@ OFF = "without checks a wave makes what nobody asks then"
 PARTS = "in more parts than needed: the same accesses are found"
 FIRST = "no wave has more warps than the first, whose room the others use"
 ASKED = "more must be known for the short cut, and what does not pass there is checked in full"
+NOBODY = "nothing was published in memory that nobody has accessed"
 FOLD = "what is folded of one block, or of blocks that lack lanes, machine code does not use, or it is the same"
 
 #: Place of the function to its faults, and the reason for each.
@@ -72,6 +73,11 @@ SURVIVORS: dict[str, dict[str, str]] = {
     },
     "order.checks:Checks._find": {
         "planes.min() >= 0 is False": QUICK,
+        "planes.min() > 0, not planes.min() >= 0": QUICK,
+        "count < len(self._found), not count <= len(self._found)": ROOM,
+    },
+    "order.checks:Checks.forget_ended": {
+        "shadow is None is False": NOBODY,
     },
     "order.knowledge:Knowledge.first_component": {
         "self.engines[engine] <= 0, not self.engines[engine] < 0": NEVER,
