@@ -1,9 +1,7 @@
 """Faults of the rule files that no pair of kernels misses, and why that is right."""
 
 QUICK = "a way out for speed, or work that is done already: the result is the same without it"
-HELD = "clocks that somebody else holds too, or that only launches with many clocks collect"
-CACHE = "what compiled code remembers is asked again, or is of planes that no access is checked in"
-KIND = "tells a scope that is too small from no synchronisation at all, or stands where that plane always exists"
+KIND = "the plane that tells a scope that is too small learns the same, and more, by itself"
 NEVER = "the number is never 0"
 ROOM = "more room, or other numbers, than needed"
 PLANE = "a plane, or the patterns of strong accesses, where the program needs none: nobody learns anything there"
@@ -89,10 +87,6 @@ SURVIVORS: dict[str, dict[str, str]] = {
     "order.knowledge:Knowledge.meet": {
         "self.clocks.has_maps is True": QUICK,
     },
-    "order.objects:Objects._hold": {
-        "without held.maps.append(snapshot[:, 1])": HELD,
-        "without held.maps.append(snapshot[:, 1]) (2)": HELD,
-    },
     "order.objects:Objects.init": {
         "not spare is True": ROOM,
         "without self._clocks.barriers += more": ROOM,
@@ -122,31 +116,13 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "alone >= 0 is True": QUICK,
         "alone > 0, not alone >= 0": NEVER,
     },
-    "order.patterns:Places.hold": {
-        "without held.maps.append(snapshot[:, 1])": HELD,
-        "without held.maps.append(np.array([place.any_scope, place.sequential]))": HELD,
-        "without held.maps.append(place.outside)": HELD,
-        "without held.rows.append(snapshot[:, 0])": HELD,
-    },
     "order.patterns:Patterns.__init__": {
-        "without None in knowledge.number[Plane.ANY_SCOPE] or None": KIND,
         "plane != self._wide is True": KIND,
         "plane != self._wide is True (2)": KIND,
         "plane > 0, not plane >= 0": NEVER,
-        "without knowledge.clocks.holders.append(self._hold)": HELD,
-    },
-    "order.patterns:Patterns._hold": {
-        "without held.rows.append(snapshot[:, 0])": HELD,
-        "without held.maps.append(snapshot[:, 1])": HELD,
-        "without hold_views(held, views)": HELD,
     },
     "order.patterns:Patterns._learn_awaited": {
-        "without plane == self._wide in distance <= scope or plane == self._wide": KIND,
         "without awaited[plane, lanes] = 0": QUICK,
-    },
-    "order.patterns:Patterns._keep": {
-        "without knowledge.forget_minds()": CACHE,
-        "self._wide is not None is True": KIND,
     },
     "order.patterns:Patterns._continue": {
         "place is None and (not self._publishes(np.array([lane]), party.scope, release)) is False": QUICK,
@@ -172,11 +148,7 @@ SURVIVORS: dict[str, dict[str, str]] = {
         ("without level == scope or differs[level] in kept[level][0, core.TICK] and (level == scope or "
          "differs[level])"): QUICK,
     },
-    "order.patterns:Patterns._put": {
-        "self._wide is not None is True": KIND,
-    },
     "order.patterns:Patterns._take": {
-        "self._wide is not None is True": KIND,
         "place.sequential is True": QUICK,
         "without place.outside.any() in party.scope >= Scope.GPU and place.outside.any()": QUICK,
         "without seen in seen and (not acquire)": QUICK,
