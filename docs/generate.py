@@ -157,6 +157,13 @@ manual. The map may lie in parameters, constants or global memory; there its blo
 `fence.proxy.tensormap::generic.acquire` on it, after its last write and before the copy by order (a fence that
 releases, on the writer's side, is not asked for).
 
+A kernel may build a map itself: `tensormap.replace` of every field, in shared or global memory, from a map or from
+zeros, and `tensormap.cp_fenceproxy`, which is taken to order its warp. Whether the fields make a map is asked where a
+copy uses it, by the rules of the driver's encoder (inferred). Refused: a `.swizzle_atomicity` but 0.
+
+Threads of a warp that issue one and the same store by one instruction, as those of CUTLASS do, count as one writer: a
+note, no race (ptxas 13.0 makes one copy a warp of it). Each must wait by itself before the source is reused.
+
 As measured on an H200 (3,000 copies, every byte alike; docs/evidence):
 
 * A load fills outside the tensor on either side, element by element, and counts the whole box at its barrier. A store

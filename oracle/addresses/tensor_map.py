@@ -175,6 +175,8 @@ class TensorMapRequest:
         Raises:
             Refusal: an unknown word, numbers that fit no argument of the driver, or lengths that differ.
         """
+        for name in arguments.keys() - TensorMapArguments.__annotations__.keys():
+            raise Refusal(f"a tensor map has no {name!r}", hint=", ".join(TensorMapArguments.__annotations__))
         extents = _numbers("shape", arguments.get("shape"), 64)
         steps = arguments.get("element_strides")
         fills = {member.value: member for member in Fill}

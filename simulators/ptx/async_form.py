@@ -5,6 +5,7 @@ from enum import Enum
 
 from tileproof.simulators.ptx.alu.operation import Operation
 from tileproof.simulators.ptx.program import NONE, Scope, StateSpace
+from tileproof.simulators.ptx.tensor_map_edit import MapField
 
 
 @dataclass(frozen=True)
@@ -181,4 +182,34 @@ class TensorForm:
     reduction: str | None = None
 
 
-AsyncForm = MbarrierForm | CopyForm | GroupForm | BulkForm | StoreForm | TensorForm
+@dataclass(frozen=True)
+class MapEditForm:
+    """`tensormap.replace`.
+
+    Attributes:
+        map: where the tensor map lies.
+        field: what is set.
+        entry: of a field that each dimension has, else 0.
+        value: slot of the new number.
+    """
+
+    map: Place
+    field: MapField
+    entry: int
+    value: int
+
+
+@dataclass(frozen=True)
+class MapCopyForm:
+    """`tensormap.cp_fenceproxy`.
+
+    Attributes:
+        target: in global memory.
+        source: in shared memory.
+    """
+
+    target: Place
+    source: Place
+
+
+AsyncForm = MbarrierForm | CopyForm | GroupForm | BulkForm | StoreForm | TensorForm | MapEditForm | MapCopyForm

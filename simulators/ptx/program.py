@@ -68,13 +68,23 @@ class Kind(Enum):
     COPY_GROUP = "copy group"
     BULK = "bulk"
     TENSOR = "tensor"
+    MAP_EDIT = "tensor map edit"
+    MAP_COPY = "tensor map copy"
     ASYNC_STORE = "async store"
     NOTHING = "nothing"
 
 
 #: Collectives of whole warps, which name no members: of the instructions `.sync.aligned`.
 MATRIX_KINDS = frozenset(
-    {Kind.MATRIX_LOAD, Kind.MATRIX_STORE, Kind.MATRIX_TRANSPOSE, Kind.MMA, Kind.WGMMA, Kind.WGMMA_ORDER}
+    {
+        Kind.MATRIX_LOAD,
+        Kind.MATRIX_STORE,
+        Kind.MATRIX_TRANSPOSE,
+        Kind.MMA,
+        Kind.WGMMA,
+        Kind.WGMMA_ORDER,
+        Kind.MAP_COPY,
+    }
 )
 
 
@@ -172,6 +182,7 @@ class FenceForm:
         sequential: `.sc`, `membar`.
         spaces: of ASYNC_PROXY, the spaces whose accesses it orders: GLOBAL, SHARED or both.
         peers: an ASYNC_PROXY fence of SHARED also orders shared memory of the cluster's other blocks.
+        offset: added to the address of the tensor map of a TENSOR_MAP_PROXY fence.
     """
 
     kind: FenceKind
@@ -181,6 +192,7 @@ class FenceForm:
     sequential: bool = False
     spaces: frozenset[StateSpace] = frozenset()
     peers: bool = False
+    offset: int = 0
 
 
 @dataclass(frozen=True)
@@ -305,7 +317,7 @@ class Step:
         transfer: for MATRIX_LOAD and MATRIX_STORE, who holds what.
         product: for MMA and WGMMA.
         product_order: for WGMMA_ORDER.
-        asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK, TENSOR and ASYNC_STORE.
+        asynchronous: for MBARRIER, COPY, COPY_GROUP, BULK, TENSOR, MAP_EDIT, MAP_COPY and ASYNC_STORE.
     """
 
     kind: Kind

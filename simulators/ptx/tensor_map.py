@@ -23,6 +23,7 @@ from hashlib import blake2b
 import numpy as np
 
 from tileproof.oracle.addresses.tensor_map import (
+    MAX_RANK,
     Interleave,
     Promotion,
     SwizzleMode,
@@ -47,8 +48,8 @@ _ELEMENT_STRIDE_LIMIT = 8
 _BOX_BYTES_LIMIT = 228 * 1024
 _CHUNK = 16
 
-_MARK = b"tileprTM"
-_FIELDS = struct.Struct("<8sIQ6B5I4Q5B5B")
+_MARK, _EDITED = b"tileprTM", b"tileprTE"
+_FIELDS = struct.Struct("<8sIQ6B5Q4Q5H5B")
 _CHECK_BYTES = NBYTES - _FIELDS.size
 _TYPES = {member.number: member for member in TensorType}
 _SWIZZLES = {mode.number: mode for mode in SwizzleMode}
@@ -143,53 +144,135 @@ def _within(name: str, value: int, least: int, most: int) -> None:
         raise Refusal(f"{name} = {value} is outside {least} .. {most}")
 
 
+@dataclass(frozen=True)
+class Fields:
+    """What a map's bytes say, as numbers that need not make sense: five dimensions, unused ones as zeros.
+
+    Attributes:
+        device: number of the device that the map is for.
+        address: of the tensor.
+        kind: the driver's number of the element type.
+        rank: number of dimensions.
+        interleave: the driver's number.
+        swizzle: the driver's number.
+        fill: 1 for NaN.
+        promotion: the driver's number.
+        shape: elements of each dimension.
+        strides: bytes, from dimension 1 on.
+        box: elements of each dimension.
+        steps: element strides.
+        edited: `tensormap.replace` has changed it, so that nobody has held it to the rules.
+    """
+
+    device: int
+    address: int = 0
+    kind: int = 0
+    rank: int = 0
+    interleave: int = 0
+    swizzle: int = 0
+    fill: int = 0
+    promotion: int = 0
+    shape: tuple[int, ...] = (0,) * 5
+    strides: tuple[int, ...] = (0,) * 4
+    box: tuple[int, ...] = (0,) * 5
+    steps: tuple[int, ...] = (0,) * 5
+    edited: bool = False
+
+    def pack(self) -> bytes:
+        """The 128 bytes."""
+        raw = _FIELDS.pack(
+            _EDITED if self.edited else _MARK,
+            self.device,
+            self.address,
+            *(self.kind, self.rank, self.interleave, self.swizzle, self.fill, self.promotion),
+            *(*self.shape, *self.strides, *self.box, *self.steps),
+        )
+        return raw + _checksum(raw)
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> "Fields":
+        """What 128 bytes say.
+
+        Raises:
+            NoTensorMap: they are no map.
+        """
+        body, check_bytes = raw[: _FIELDS.size], raw[_FIELDS.size :]
+        if raw[: len(_MARK)] not in (_MARK, _EDITED):
+            raise NoTensorMap("bytes that are no tensor map")
+        if check_bytes != _checksum(body):
+            raise NoTensorMap("a tensor map whose bytes were changed")
+        mark, *words = _FIELDS.unpack(body)
+        shape, strides, box, steps = (tuple(words[at : at + n]) for at, n in ((8, 5), (13, 4), (17, 5), (22, 5)))
+        device, address, kind, rank, interleave, swizzle, fill, promotion = words[:8]
+        modes = (kind, rank, interleave, swizzle, fill, promotion)
+        return cls(device, address, *modes, shape, strides, box, steps, mark == _EDITED)
+
+
 def encode(request: TensorMapRequest, device_number: int) -> np.void:
     """128 bytes that a kernel takes by value, for a request that passed `check`."""
-    pad = 5 - request.rank
-    raw = _FIELDS.pack(
-        _MARK,
+    fields = Fields(
         device_number,
         request.address,
-        *(request.data_type.number, request.rank, request.interleave, request.swizzle.number),
-        *(_FILLS.index(request.fill), request.promotion),
-        *(extent - 1 for extent in request.shape),
-        *(0,) * pad,
-        *request.strides_bytes,
-        *(0,) * (4 - len(request.strides_bytes)),
-        *(extent - 1 for extent in request.box),
-        *(0,) * pad,
-        *request.element_strides,
-        *(1,) * pad,
+        request.data_type.number,
+        request.rank,
+        request.interleave,
+        request.swizzle.number,
+        _FILLS.index(request.fill),
+        request.promotion,
+        shape=_padded(request.shape, 5),
+        strides=_padded(request.strides_bytes, 4),
+        box=_padded(request.box, 5),
+        steps=_padded(request.element_strides, 5),
     )
-    return np.void(raw + _checksum(raw))
+    return np.void(fields.pack())
 
 
-def decode(raw: bytes) -> TensorMap:
+def _padded(numbers: tuple[int, ...], count: int) -> tuple[int, ...]:
+    return numbers + (0,) * (count - len(numbers))
+
+
+def decode(raw: bytes, architecture: int = _FIRST_ARCHITECTURE) -> TensorMap:
     """The map that 128 bytes hold.
+
+    Args:
+        raw: the bytes.
+        architecture: whose rules an edited map is held to, here where it is used.
 
     Raises:
         NoTensorMap: they hold none.
+        NotModelled: an edited map that the device does not copy with.
     """
-    body, check_bytes = raw[: _FIELDS.size], raw[_FIELDS.size :]
-    if raw[: len(_MARK)] != _MARK:
-        raise NoTensorMap("bytes that are no tensor map")
-    if check_bytes != _checksum(body):
-        raise NoTensorMap("a tensor map whose bytes were changed")
-    _, device, address, kind, rank, interleave, swizzle, fill, promotion, *numbers = _FIELDS.unpack(body)
-    shape, strides, box, steps = numbers[:5], numbers[5:9], numbers[9:14], numbers[14:19]
-    request = TensorMapRequest(
-        data_type=_TYPES[kind],
-        address=address,
-        shape=tuple(extent + 1 for extent in shape[:rank]),
-        strides_bytes=tuple(strides[: rank - 1]),
-        box=tuple(extent + 1 for extent in box[:rank]),
-        element_strides=tuple(steps[:rank]),
-        interleave=Interleave(interleave),
-        swizzle=_SWIZZLES[swizzle],
-        promotion=Promotion(promotion),
-        fill=_FILLS[fill],
-    )
-    return TensorMap(request, device)
+    fields = Fields.unpack(raw)
+    request = _request(fields)
+    if fields.edited:
+        try:
+            check(request, architecture)
+        except NotModelled:
+            raise
+        except Refusal as refusal:
+            raise NoTensorMap(f"an edited tensor map that the driver would refuse: {refusal}") from None
+    return TensorMap(request, fields.device)
+
+
+def _request(fields: Fields) -> TensorMapRequest:
+    rank = fields.rank
+    if not 1 <= rank <= MAX_RANK:
+        raise NoTensorMap(f"an edited tensor map of rank {rank}")
+    try:
+        return TensorMapRequest(
+            data_type=_TYPES[fields.kind],
+            address=fields.address,
+            shape=fields.shape[:rank],
+            strides_bytes=fields.strides[: rank - 1],
+            box=fields.box[:rank],
+            element_strides=fields.steps[:rank],
+            interleave=Interleave(fields.interleave),
+            swizzle=_SWIZZLES[fields.swizzle],
+            promotion=Promotion(fields.promotion),
+            fill=_FILLS[fields.fill],
+        )
+    except (KeyError, ValueError, IndexError):
+        raise NoTensorMap("an edited tensor map with a number that no element type or mode has") from None
 
 
 def _checksum(body: bytes) -> bytes:

@@ -94,7 +94,7 @@ DELETIONS: tuple[Deletion, ...] = (
     edge("proxies", "kept inside a block", PATTERNS + "__init__",
         "-1 if blocks_per_unit == 1 else knowledge.number[Plane.ASYNC_GLOBAL]", "knowledge.number[Plane.ASYNC_GLOBAL]",
         "global memory fenced, then a flag"),
-    edge("block exit", "an arrival of block scope makes reads known", ORDER + "know",
+    edge("block exit", "an arrival of block scope makes reads known", ORDER + "knows",
         "self.knowledge.number[Plane.READS] if reads else 0", "0",
         "a read of a peer's memory, and an arrival of block scope"),
     edge("strong store", "places in global memory outlive the wave", ORDER + "_places_in", "space is StateSpace.GLOBAL",

@@ -76,6 +76,7 @@ def run(
     seed: int = 0,
     corner: tuple[int, int] = (0, 0),
     tensor: Buffer | None = None,
+    out: Buffer | None = None,
     device: Device | None = None,
     given: np.void | None = None,
     blocks: int = 1,
@@ -87,7 +88,7 @@ def run(
     """64 threads; the tensor is 64 columns of 8 rows of bytes, its box all of it."""
     device = device or Device(schedule=schedule, seed=seed, engine=engine)
     buffer = tensor or device.upload(np.arange(512, dtype=np.uint64).astype(np.uint8))
-    out = device.upload(np.full(512, 0xEE, np.uint8))
+    out = out or device.upload(np.full(512, 0xEE, np.uint8))
     arguments: Any = {"shape": (64, 8), "strides_bytes": (64,), "box": (64, 8)} | changes
     made = device.tensor_map(buffer, **arguments) if given is None else given
     args = (made, buffer, out, np.int32(corner[0]), np.int32(corner[1]))

@@ -106,6 +106,11 @@ RULES = {
         f"{FENCE} {mma()} {COMMIT} {WAIT} {FENCE} {mma(f'{C}, {E}', n=16)} {DONE}",
         f"accumulates in registers {BUSY}",
     ),
+    "the same shape goes on behind a fence without a wait, and another one does not": (
+        f"{FENCE} {mma()} {COMMIT} {FENCE} {mma()} {COMMIT} {FENCE} {mma(f'{C}, {E}', n=16)} {DONE}",
+        f"{FENCE} {mma()} {COMMIT} {FENCE} {mma()} {COMMIT} {WAIT_1} {FENCE} {mma()} {DONE}",
+        f"accumulates in registers {BUSY}",
+    ),
     "an accumulator is read after the wait": (
         f"{FENCE} {mma()} {COMMIT} {store('%c0')} {WAIT}",
         f"{FENCE} {mma()} {DONE}",

@@ -92,3 +92,32 @@ def test_blocks_may_reduce_into_one_place_but_not_store(schedule: str, seed: int
     assert [finding.message for finding in summed.findings] == []
     np.testing.assert_array_equal(summed.tensor.view(np.uint64), 4 * np.arange(64))
     assert [finding.kind for finding in launch(STORE).findings] == [FindingKind.RACE]
+
+
+EVERY_LANE = STORE.replace("@%p0 ", "@%p2 ")  # of the first warp
+FIRST_WARP = "setp.lt.u32 %p2, %r0, 32;"
+
+
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
+def test_a_warp_may_issue_one_store_together_but_not_two_to_one_place(schedule: str, seed: int) -> None:
+    """Every thread copies the tile: equal bytes, a note. One of them copies what lies behind it: a race."""
+    right = run(PARAM_MAP + FIRST_WARP + FILL + EVERY_LANE, schedule=schedule, seed=seed)
+    assert right.findings == []
+    assert [note.count for note in right.notes] == [31]
+    assert "threads of a warp copy the same bytes to one place" in right.notes[0].message
+    np.testing.assert_array_equal(right.tensor.view(np.uint64), np.arange(64))
+    filled = FILL.replace("tile;", "tile; st.shared.u64 [%r3+512], 7;", 1)
+    other = "mov.u32 %r8, tile; setp.eq.u32 %p3, %r0, 3; @%p3 add.u32 %r8, %r8, 512;"
+    wrong = EVERY_LANE.replace("mov.u32 %r8, tile;", other)
+    raced = run(PARAM_MAP + FIRST_WARP + filled + wrong, schedule=schedule, seed=seed)
+    assert FindingKind.RACE in raced.kinds()
+
+
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
+def test_each_thread_of_a_store_made_together_waits_for_itself(schedule: str, seed: int) -> None:
+    """Only thread 0 waits, and then the tile is written: the others may still read it."""
+    reuse = SYNC + WRITE_TILE
+    assert run(PARAM_MAP + FIRST_WARP + FILL + EVERY_LANE + reuse, schedule=schedule, seed=seed).findings == []
+    one_waits = EVERY_LANE.replace("@%p2 cp.async.bulk.wait_group", "@%p0 cp.async.bulk.wait_group")
+    raced = run(PARAM_MAP + FIRST_WARP + FILL + one_waits + reuse, schedule=schedule, seed=seed)
+    assert FindingKind.RACE in raced.kinds()

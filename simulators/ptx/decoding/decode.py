@@ -21,6 +21,7 @@ from tileproof.simulators.ptx.decoding import (
     decode_matrix,
     decode_memory,
     decode_special,
+    decode_tensor_map,
     decode_warp,
     decode_wgmma,
     instruction_set,
@@ -49,6 +50,7 @@ DECODERS: Mapping[str, Callable[[Slots, Instruction], Step]] = {
     **decode_matrix.DECODERS,
     **decode_wgmma.DECODERS,
     **decode_async.DECODERS,
+    **decode_tensor_map.DECODERS,
 }
 
 

@@ -4,9 +4,11 @@
 fence").
 """
 
+from dataclasses import replace
+
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
 from tileproof.simulators.ptx.decoding.qualifiers import SCOPES
-from tileproof.simulators.ptx.decoding.slots import Slots
+from tileproof.simulators.ptx.decoding.slots import Slots, check_count
 from tileproof.simulators.ptx.program import FenceForm, FenceKind, Kind, Scope, StateSpace, Step
 from tileproof.simulators.ptx.text.syntax import Instruction
 
@@ -54,8 +56,11 @@ def _fence(slots: Slots, instruction: Instruction) -> Step:
         case ["proxy", "tensormap::generic", semantics, scope] if semantics in _SEMANTICS and scope in SCOPES:
             acquires, releases, _ = _SEMANTICS[semantics]
             form = FenceForm(FenceKind.TENSOR_MAP_PROXY, acquires, releases, SCOPES[scope])
-            address = [slots.address(instruction, operand)[0] for operand in instruction.operands[:1]]
-            return _step(instruction, form, tuple(address))
+            check_count(instruction, len(instruction.operands), 2 * acquires)
+            if not acquires:
+                return _step(instruction, form)
+            slot, offset = slots.address(instruction, instruction.operands[0])
+            return _step(instruction, replace(form, offset=offset), (slot,))
     raise not_modelled(instruction, "this form of fence is not modelled")
 
 

@@ -84,7 +84,10 @@ NEEDS: Mapping[str, tuple[Need, ...]] = {
     "cvta": (_CLUSTER_SPACE,),
     "isspacep": (_CLUSTER_SPACE,),
     "prefetch": (Need("prefetch.tensormap", _HOPPER, ("tensormap",)),),
-    "tensormap": (Need("tensormap.replace", _SPECIFIC),),
+    "tensormap": (
+        Need("tensormap.replace", _SPECIFIC, ("replace",)),
+        Need("tensormap.cp_fenceproxy", _HOPPER, ("cp_fenceproxy",)),
+    ),
     "redux": (Need("redux.sync: .f32", Requirement(100, (100, 103)), ("f32",)),),
     "mma": (
         Need("mma: .e4m3 and .e5m2", _ADA, (_FP8,)),

@@ -6,11 +6,14 @@ no member mask: all lanes of the warp, and for `wgmma` of the four warps of a wa
 exited.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine import block_barrier, cluster_barrier, register_count, warp_barrier, warpgroup
+from tileproof.simulators.ptx.machine.asynchronous import tensor_map_memory
 from tileproof.simulators.ptx.machine.collective import COLLECTIVES, lane_bits, present_bits
 from tileproof.simulators.ptx.machine.matrix import MATRIX_HANDLERS
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
@@ -37,7 +40,7 @@ def meet(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
     wave.changes += 1
     if _whole(wave, active, warpgroup.LANES if step.kind is Kind.WGMMA else WARP):
         if step.kind in MATRIX_KINDS:
-            MATRIX_HANDLERS[step.kind](wave, step, pc, active)
+            _whole_warps(step)(wave, step, pc, active)
             return True
         members = wave.registers.read(step.sources[-1], active)
         if (members == members[0]).all():
@@ -61,6 +64,11 @@ def meet(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
     wave.status[ready] = Status.RUNNING
     wave.pc[ready] = pc + 1
     return np.array_equal(ready, lanes)
+
+
+def _whole_warps(step: Step) -> Callable[[Wave, Step, int, Selection], None]:
+    """What executes an instruction of `MATRIX_KINDS`."""
+    return tensor_map_memory.copy_maps if step.kind is Kind.MAP_COPY else MATRIX_HANDLERS[step.kind]
 
 
 def _whole(wave: Wave, selection: Selection, together: int) -> bool:
@@ -109,7 +117,7 @@ def _perform_matrix(wave: Wave, step: Step, pc: int, lanes: Lanes) -> None:
         for slot in step.destinations:
             wave.registers.write(slot, lanes[~whole], np.zeros(int((~whole).sum()), np.uint64), None)
     if whole.any():
-        MATRIX_HANDLERS[step.kind](wave, step, pc, as_selection(lanes[whole]))
+        _whole_warps(step)(wave, step, pc, as_selection(lanes[whole]))
 
 
 def _check_members(wave: Wave, step: Step, members: Bits, selection: Selection) -> None:

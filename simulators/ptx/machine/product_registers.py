@@ -113,10 +113,9 @@ class ProductRegisters:
         warps, shape = np.unique(lanes >> WARP_SHIFT), self._shapes[product.instruction.shape]
         accumulators = self._rows(product.d.slots)
         fragments = self._rows(product.a.slots if isinstance(product.a, RegisterMatrix) else ())
-        standing = self._standing[np.ix_(accumulators, warps)]
-        continues = standing == shape
-        self._report_unfenced(step, lanes, warps, (standing != _FENCED) & ~continues)
-        self._report_unfenced(step, lanes, warps, self._standing[np.ix_(fragments, warps)] != _FENCED)
+        continues = self._standing[np.ix_(accumulators, warps)] == shape
+        self._report_unfenced(step, lanes, warps, self._unfenced(accumulators, warps) & ~continues)
+        self._report_unfenced(step, lanes, warps, self._unfenced(fragments, warps))
         busy = self._busy(accumulators, warps)
         busy[_ACCUMULATES] &= ~continues
         self._report_busy(step, lanes, warps, accumulators, busy, "accumulates in registers")
@@ -130,8 +129,14 @@ class ProductRegisters:
         self._uncommitted[warps] = pc
 
     def fence(self, lanes: Lanes) -> None:
-        """`wgmma.fence`: what the warps did to registers is in order before their next `wgmma`."""
-        self._standing[:, np.unique(lanes >> WARP_SHIFT)] = _FENCED
+        """`wgmma.fence`: what the warps did to registers is in order before their next `wgmma`.
+
+        An accumulator in flight is nobody's yet: it stays one, so that a `wgmma` of its shape may go on with it.
+        """
+        warps = np.unique(lanes >> WARP_SHIFT)
+        standing = self._standing[:, warps]
+        in_flight = (standing > _FENCED) & (self._group[_ACCUMULATES][:, warps] >= self._complete[warps])
+        self._standing[:, warps] = np.where(in_flight, standing, _FENCED)
 
     def commit(self, lanes: Lanes) -> None:
         """`wgmma.commit_group`."""
@@ -156,6 +161,13 @@ class ProductRegisters:
 
     def _rows(self, slots: Iterable[int]) -> Rows:
         return np.array(sorted({self._row[slot] for slot in slots if slot in self._row}), np.int64)
+
+    def _unfenced(self, rows: Rows, warps: Lanes) -> Mask:
+        """Where a fence is missing; of an accumulator in flight it is a wait."""
+        standing = self._standing[np.ix_(rows, warps)]
+        in_flight: Mask = (standing > _FENCED) & self._busy(rows, warps)[_ACCUMULATES]
+        missing: Mask = (standing != _FENCED) & ~in_flight
+        return missing
 
     def _busy(self, rows: Rows, warps: Lanes) -> Mask:
         """Whether a `wgmma` may still use a register, for each use, [2, rows, warps]."""

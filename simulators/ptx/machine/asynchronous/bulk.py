@@ -20,6 +20,7 @@ from tileproof.simulators.ptx.machine.asynchronous.region import Payload, Reduct
 from tileproof.simulators.ptx.machine.memory import Lanes
 from tileproof.simulators.ptx.machine.order.kinds import Engine
 from tileproof.simulators.ptx.machine.registers import Selection
+from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import NONE, StateSpace, Step
 
@@ -31,6 +32,7 @@ def bulk(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     form = step.asynchronous
     assert isinstance(form, BulkForm)
     lanes, sizes = _sizes(wave, step, form, wave.ids(selection))
+    twins = Twins()
     for nbytes in np.unique(sizes).tolist():
         here = lanes[sizes == nbytes]
         sources = by_lane(here, find(wave, step, form.source, here, nbytes, ALIGNMENT, "reads"))
@@ -38,7 +40,7 @@ def bulk(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         words = _barriers(wave, step, form, here)
         for lane in here.tolist():
             if lane in sources and lane in targets and (form.barrier is None or lane in words):
-                _issue(wave, step, pc, form, lane, sources[lane], targets[lane], words.get(lane, NONE), nbytes)
+                _issue(wave, step, pc, form, lane, sources[lane], targets[lane], words.get(lane, NONE), nbytes, twins)
 
 
 def _sizes(wave: Wave, step: Step, form: BulkForm, lanes: Lanes) -> tuple[Lanes, Lanes]:
@@ -86,6 +88,7 @@ def _issue(
     target: tuple[Found, int],
     word: int,
     nbytes: int,
+    twins: "Twins",
 ) -> None:
     read = _region(wave, form, lane, *source, nbytes)
     write = _region(wave, form, lane, *target, nbytes)
@@ -94,7 +97,7 @@ def _issue(
         ends = multicast(wave, step, form.blocks, lane, write, word)
     for region, signalled in ends:
         end: Target = region if form.operation is None else Reduction(region, form.operation, form.element_bytes)
-        issue(wave, step, pc, lane, read, end, signalled, nbytes)
+        issue(wave, step, pc, lane, read, end, signalled, nbytes, twins=twins)
 
 
 def _region(wave: Wave, form: BulkForm, lane: int, found: Found, offset: int, nbytes: int) -> Region:
@@ -147,6 +150,7 @@ def issue(
     nbytes: int,
     *,
     generic: bool = False,
+    twins: "Twins | None" = None,
 ) -> None:
     """A lane issues a copy: what bulk copies, tensor copies and asynchronous stores share.
 
@@ -161,13 +165,15 @@ def issue(
             bulk group.
         nbytes: what the mbarrier is told.
         generic: it goes through the generic proxy.
+        twins: the copies that this instruction has issued before.
     """
-    barriers, groups = wave.asynchronous.barriers, wave.asynchronous.bulk
+    barriers, groups, again = wave.asynchronous.barriers, wave.asynchronous.bulk, False
     if word == NONE:
         group = int(groups.open[lane])
         groups.used[lane], groups.used_at[lane] = group + 1, pc
         flight = BulkCopy(step, lane, source, target, nbytes, group)
         readers, writers = (Engine.BULK_READ, group), (Engine.BULK_WRITE, group)
+        again = twins is not None and twins.has(flight)
     elif signals.usable(wave, step, np.array([lane]), np.array([word])).size:
         phase = int(barriers.phase[word])
         barriers.promised[word], barriers.promised_at[word] = phase + 1, pc
@@ -180,11 +186,11 @@ def issue(
     else:
         return
     for region, written, (engine, tick) in ((source.region, False, readers), (target.region, True, writers)):
-        if region is None or not region.offsets.size:
+        if region is None or not region.offsets.size or (again and written):
             continue
         _check_objects(wave, step, lane, region, "writes" if written else "reads")
         count = region.offsets.size
-        wave.order.async_access(
+        races = wave.order.async_access(
             engine,
             np.full(count, tick),
             step,
@@ -199,8 +205,36 @@ def issue(
             generic=generic,
             reduces=written and isinstance(target, Reduction),
         )
+        if races and not generic:
+            flight.races |= {written}
         (wave.count_written if written else wave.count_read)(region.space, region.nbytes * count)
-    wave.asynchronous.in_flight.issue(wave, flight)
+    if again:
+        wave.note(f"threads of a warp copy the same bytes to one place by one {step.opcode}", step.where, 1)
+    else:
+        wave.asynchronous.in_flight.issue(wave, flight)
+
+
+class Twins:
+    """Copies to one place that threads of a warp issue by one instruction: of equal ones, the first writes.
+
+    Like stores of equal values by one instruction, they are a note and no race. CUTLASS issues its tensor stores so;
+    ptxas 13.0 makes one copy a warp of them, where the operands are uniform. Every thread still reads the source, and
+    must wait before it writes there.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[object, ...]] = set()
+
+    def has(self, flight: "BulkCopy") -> bool:
+        """Whether an equal copy came before; from now on, this one did."""
+        source, target = flight.source.region, flight.target
+        if source is None or not isinstance(target, Region):
+            return False
+        ends = [(id(end.backing), end.nbytes, end.offsets.tobytes()) for end in (source, target)]
+        key = (flight.lane >> WARP_SHIFT, *ends)
+        seen = key in self._seen
+        self._seen.add(key)
+        return seen
 
 
 def _check_block(wave: Wave, step: Step, lane: int, region: Region, word: int) -> None:
@@ -239,6 +273,7 @@ class BulkCopy:
         words: that mbarrier.
         phase: to which it is bound.
         payload: what was read, once it was.
+        races: False, True or both if its read or its write races with an earlier generic access.
     """
 
     step: Step
@@ -250,6 +285,7 @@ class BulkCopy:
     words: tuple[int, ...] = ()
     phase: int = 0
     payload: Payload | None = field(default=None, init=False)
+    races: set[bool] = field(default_factory=set, init=False)
 
     def hide(self) -> None:
         """See `Flight`."""
@@ -259,6 +295,8 @@ class BulkCopy:
         """The source is read, if it was not."""
         if self.payload is None:
             self.payload = self.source.load()
+            if wave.weak is not None and isinstance(self.source, Region):
+                self.payload = wave.weak.read_async(self.source, self.lane, self.payload, races=False in self.races)
             if not isinstance(self.target, Reduction):
                 self._check_output(wave, self.payload)
         return self.payload
@@ -277,7 +315,10 @@ class BulkCopy:
         if self.payload is None and not self.words:
             self.read(wave)
             return False
-        self.target.store(self.read(wave))
+        payload = self.read(wave)
+        if wave.weak is not None:
+            payload = wave.weak.write_async(self.target.region, self.lane, payload, races=True in self.races)
+        self.target.store(payload)
         if isinstance(self.target, Reduction):
             self._check_output(wave, self.target.region.load())
         if self.words:

@@ -9,6 +9,7 @@ from tileproof.simulators.ptx.machine.asynchronous import (
     mbarrier,
     small_copy,
     tensor_copy,
+    tensor_map_memory,
 )
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.wave import Wave
@@ -20,5 +21,6 @@ HANDLERS: Mapping[Kind, Callable[[Wave, Step, int, Selection], None]] = {
     Kind.COPY_GROUP: group_wait.group,
     Kind.BULK: bulk.bulk,
     Kind.TENSOR: tensor_copy.tensor,
+    Kind.MAP_EDIT: tensor_map_memory.edit_maps,
     Kind.ASYNC_STORE: async_store.store,
 }

@@ -23,9 +23,10 @@ from tileproof.oracle.swizzle import CHUNK_BYTES
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.async_form import TensorForm
 from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.limits import Limits
 from tileproof.simulators.ptx.machine.asynchronous import signals
 from tileproof.simulators.ptx.machine.asynchronous.barriers import WORD_SHIFT
-from tileproof.simulators.ptx.machine.asynchronous.bulk import issue, multicast
+from tileproof.simulators.ptx.machine.asynchronous.bulk import Twins, issue, multicast
 from tileproof.simulators.ptx.machine.asynchronous.places import find, find_shared
 from tileproof.simulators.ptx.machine.asynchronous.region import Payload, Reduction, Region, Target
 from tileproof.simulators.ptx.machine.asynchronous.tensor_box import Box
@@ -44,8 +45,9 @@ def tensor(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     """Execute a TENSOR step, one lane after the other."""
     form = step.asynchronous
     assert isinstance(form, TensorForm)
+    twins = Twins()
     for lane in wave.ids(selection).tolist():
-        _Issue(wave, step, pc, form, np.array([lane])).run()
+        _Issue(wave, step, pc, form, np.array([lane]), twins).run()
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class _Issue:
     pc: int
     form: TensorForm
     lane: Lanes
+    twins: Twins
 
     def run(self) -> None:
         """Issue the copy, or report why it cannot be."""
@@ -108,7 +111,7 @@ class _Issue:
             if each.space is StateSpace.GLOBAL:
                 self._check_proxy(payload.data.tobytes())
             try:
-                return _decoded(payload.data.tobytes())
+                return _decoded(payload.data.tobytes(), Limits.of(self.wave.arch).number)
             except NoTensorMap as error:
                 self._report(FindingKind.ASYNC, f"uses {error}")
         return None
@@ -197,7 +200,8 @@ class _Issue:
             operation = reduction(self.form.reduction, box.tensor.data_type)
             assert operation is not None
             target = Reduction(region, operation, box.tensor.data_type.nbytes)
-        issue(self.wave, self.step, self.pc, int(self.lane[0]), source, target, NONE, box.nbytes)
+        lane = int(self.lane[0])
+        issue(self.wave, self.step, self.pc, lane, source, target, NONE, box.nbytes, twins=self.twins)
 
     def _locate(self, addresses: Lanes, nbytes: int, verb: str) -> tuple[Lanes, Backing, Lanes]:
         """Positions of legal global accesses, the allocation they lie in, and their offsets in it."""

@@ -29,7 +29,9 @@ class MapFences:
 
     def acquire(self, wave: "Wave", step: Step, pc: int, lanes: Lanes) -> None:
         """Lanes fence the maps at their addresses; an address that is no map's is left to the copy."""
+        assert step.fence is not None
         addresses = wave.registers.read(step.sources[0], lanes)
+        addresses = addresses + np.uint64(step.fence.offset & 0xFFFF_FFFF_FFFF_FFFF)
         epochs = wave.order.epochs(lanes) if wave.order.enabled else np.zeros_like(lanes)
         for piece in wave.spaces[StateSpace.GLOBAL].locate(addresses, lanes, NBYTES)[0]:
             positions = np.arange(lanes.size)[piece.positions]
