@@ -9,6 +9,8 @@ OFF = "without checks a wave makes what nobody asks then"
 PARTS = "in more parts than needed: the same accesses are found"
 FIRST = "no wave has more warps than the first, whose room the others use"
 ASKED = "more must be known for the short cut, and what does not pass there is checked in full"
+PEERS = "nobody touches the shared memory of a block without peers at its end"
+VIEW = "what an access that does not race reads of the async proxy's view, where there is one, is what memory holds"
 NOBODY = "nothing was published in memory that nobody has accessed"
 FOLD = "what is folded of one block, or of blocks that lack lanes, machine code does not use, or it is the same"
 
@@ -26,6 +28,30 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "without not lanes.size in not self.enabled or not lanes.size": QUICK,
         "without kind.strong in kind.strong and places": QUICK,
         "without places in kind.strong and places": QUICK,
+    },
+    "order.order:Order.async_access": {
+        "without not lanes.size in not self.enabled or not lanes.size": QUICK,
+    },
+    **{
+        f"order.order:Order.{method}": {"without lanes.size in self.enabled and lanes.size": QUICK}
+        for method in ("block_arrive", "warp_barrier", "cluster_arrive", "cluster_complete", "cluster_wait", "arrive",
+            "acquire_phase", "cp_async_arrive")
+    },
+    "order.order:Order.block_barrier": {
+        "lanes.size is True": QUICK,
+    },
+    **{
+        f"order.order:Order.{method}": {
+            "without self.synchronises in self.enabled and self.synchronises": PLANE,
+        }
+        for method in ("strong_store", "strong_load", "strong_update")
+    },
+    "order.order:Order.exit": {
+        "self._alone is False": PEERS,
+    },
+    "order.order:_orders_by_memory": {
+        ("without step.fence.kind in (FenceKind.THREADS, FenceKind.MBARRIER_INIT) in step.fence is not None and "
+         "step.fence.kind in (FenceKind.THREADS, FenceKind.MBARRIER_INIT)"): PLANE,
     },
     "order.checks:Checks.__init__": {
         "launch.memories is None or launch.memories[0].last.shape[1] < warps is True": QUICK,
@@ -60,6 +86,7 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "engine in _PLAIN_ENGINES and (not flags & core.STRONG) is False": QUICK,
         ("without engine in _PLAIN_ENGINES in engine in _PLAIN_ENGINES and (not flags & core.STRONG)"): QUICK,
         "self._pass(memory, shadow, pc, lanes, offsets, nbytes, flags, single, components, at) is False": QUICK,
+        "count >= 0, not count > 0": VIEW,
         "count is True": QUICK,
     },
     "order.checks:Checks.end": {
@@ -76,6 +103,9 @@ SURVIVORS: dict[str, dict[str, str]] = {
     },
     "order.checks:Checks.forget_ended": {
         "shadow is None is False": NOBODY,
+    },
+    "order.knowledge:Knowledge.__init__": {
+        "last is None or not again or last.has_changed is True": QUICK,
     },
     "order.knowledge:Knowledge.first_component": {
         "self.engines[engine] <= 0, not self.engines[engine] < 0": NEVER,
