@@ -109,7 +109,7 @@ class InProcess:
 
     def run(self, job: Job) -> CaseResult:
         """Carry out one job; a kernel that does not end is a finding in the result."""
-        from tileproof.simulators.ptx.machine.engine import StepBudgetExceeded  # here: loading it takes a while
+        from tileproof.simulators.ptx.machine.budget import StepBudgetExceeded  # here: loading it takes a while
 
         try:
             return execute(job, self._make_device)

@@ -25,8 +25,8 @@ def check_footprint(program: Program, geometry: Geometry, used_bytes: int, limit
         return
     raise Refusal(
         f"kernel {program.name}: {geometry.resident.size} resident blocks of {geometry.threads} threads need {needed} "
-        f"bytes (for a thread {len(program.slot_bits)} registers and {program.local_bytes} bytes of local memory, for a "
-        f"block {geometry.total_shared_bytes} bytes of shared memory); {used_bytes} of the device's {limit_bytes} bytes "
-        "are in use",
+        f"bytes: {len(program.slot_bits)} registers and {program.local_bytes} bytes of local memory a thread, "
+        f"{geometry.total_shared_bytes} bytes of shared memory a block; of the device's {limit_bytes} bytes "
+        f"{used_bytes} are in use",
         hint="launch fewer threads, free buffers, or raise Device(memory_limit_bytes=...)",
     )
