@@ -12,5 +12,5 @@ from hypothesis import settings
 
 settings.register_profile("gate", deadline=None, derandomize=True)
 settings.load_profile("gate")
-for folder in ("conformance", "fuzz", "kernels", "litmus", "oracle", "order_table", "simulators"):
+for folder in ("conformance", "fuzz", "hostile", "kernels", "litmus", "oracle", "order_table", "simulators"):
     sys.path.insert(0, str(Path(__file__).parent / folder))
