@@ -206,15 +206,19 @@ class Order:
         return epochs
 
     def know(self, lanes: Lanes, others: Lanes, epochs: Lanes, *, reads: bool = False) -> Mask:
-        """Whether each lane knows of each other lane's epoch, [lanes, others]; all of one unit, order is on.
+        """Whether each lane knows of each other lane's epoch, [lanes, others]; see `knows`."""
+        return self.knows(lanes[:, np.newaxis], others, epochs, reads=reads)
+
+    def knows(self, lanes: Lanes, others: Lanes, epochs: Lanes, *, reads: bool = False) -> Mask:
+        """Whether each lane knows of one other lane's epoch, all of one unit; order is on. The arguments broadcast.
 
         With `reads` as far as reads go: arrivals on a peer's barrier whose scope does not reach it count too.
         """
         plane = self.knowledge.number[Plane.READS] if reads else 0
         rows = self.knowledge.views[plane, lanes, core.ROW]
         components = others % self.knowledge.shape[core.LANES_PER_UNIT]
-        known: Mask = self.knowledge.clocks.rows[rows][:, components] > epochs
-        known |= lanes[:, np.newaxis] == others
+        known: Mask = self.knowledge.clocks.rows[rows, components] > epochs
+        known |= lanes == others
         return known
 
     def knows(self, lanes: Lanes, others: Lanes, epochs: Lanes) -> Mask:
