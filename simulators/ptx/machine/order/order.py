@@ -215,20 +215,21 @@ class Order:
         With `reads` as far as reads go: arrivals on a peer's barrier whose scope does not reach it count too.
         """
         plane = self.knowledge.number[Plane.READS] if reads else 0
-        rows = self.knowledge.views[plane, lanes, core.ROW]
-        components = others % self.knowledge.shape[core.LANES_PER_UNIT]
-        known: Mask = self.knowledge.clocks.rows[rows, components] > epochs
-        known |= lanes == others
-        return known
+        return self._known(self.knowledge.views[plane, lanes, core.ROW], lanes, others, epochs)
 
-    def knows(self, lanes: Lanes, others: Lanes, epochs: Lanes) -> Mask:
-        """Whether each lane knows of one other lane's epoch; order is on."""
+    def knows_any(self, lanes: Lanes, others: Lanes, epochs: Lanes) -> Mask:
+        """Whether each lane knows of one other lane's epoch, whatever its unit; order is on."""
         per_unit = self.knowledge.shape[core.LANES_PER_UNIT]
         rows = self.knowledge.views[0, lanes, core.ROW]
         away = lanes // per_unit != others // per_unit
         if away.any():
             rows = np.where(away, self._foreign_rows(lanes, others // per_unit), rows)
-        known: Mask = (self.knowledge.clocks.rows[rows, others % per_unit] > epochs) | (lanes == others)
+        return self._known(rows, lanes, others, epochs)
+
+    def _known(self, rows: Lanes, lanes: Lanes, others: Lanes, epochs: Lanes) -> Mask:
+        components = others % self.knowledge.shape[core.LANES_PER_UNIT]
+        known: Mask = self.knowledge.clocks.rows[rows, components] > epochs
+        known |= lanes == others
         return known
 
     def _foreign_rows(self, lanes: Lanes, units: Lanes) -> Lanes:

@@ -241,7 +241,7 @@ class Overlay:
         blocks = lanes // self._lanes_per_block
 
         def knows(positions: Lanes, others: Lanes, epochs: Lanes) -> Mask:
-            return self._order.knows(lanes[positions], others, epochs)
+            return self._order.knows_any(lanes[positions], others, epochs)
 
         return Looks(index, blocks, self._acquired[blocks], depth, knows if self._order.enabled else _nobody_knows)
 
