@@ -121,25 +121,13 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "not spare is True": ROOM,
         "without self._clocks.barriers += more": ROOM,
     },
-    "order.objects:Objects.arrive": {
-        "object_ is None is False": QUICK,
-    },
     "order.objects:Objects._published": {
         "not lanes.size is False": QUICK,
     },
-    "order.objects:Objects.copies_land": {
-        "object_ is None is False": QUICK,
-    },
     "order.objects:Objects.complete": {
-        "object_ is None is False": QUICK,
-        "without object_.phases.pop(phase - _KEPT_PHASES, None)": QUICK,
-    },
-    "order.objects:Objects.acquire": {
-        "object_ is None is False": QUICK,
+        "without object_.phases.pop(phase - _KEPT_PHASES, None)": ROOM,
     },
     "order.objects:Objects.block_complete": {
-        "snapshot is not None and here.size is True": QUICK,
-        "without snapshot is not None in snapshot is not None and here.size": QUICK,
         "without here.size in snapshot is not None and here.size": QUICK,
     },
     "order.objects:Objects._shares": {
