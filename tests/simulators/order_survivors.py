@@ -166,6 +166,11 @@ SURVIVORS: dict[str, dict[str, str]] = {
         ("without level == scope or differs[level] in kept[level][0, core.TICK] and (level == scope or "
          "differs[level])"): QUICK,
     },
+    "order.patterns:Patterns._read": {
+        "each[0] > party.scope is True": QUICK,
+        "each[0] >= party.scope, not each[0] > party.scope": QUICK,
+        "without self._seen[key] = [each for each in self._seen[key] if each[0] > party.scope]": QUICK,
+    },
     "order.patterns:Patterns._take": {
         "place.sequential is True": QUICK,
         "without place.outside.any() in party.scope >= Scope.GPU and place.outside.any()": QUICK,
