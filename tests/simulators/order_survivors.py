@@ -105,7 +105,11 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "shadow is None is False": NOBODY,
     },
     "order.knowledge:Knowledge.__init__": {
-        "last is None or not again or last.has_changed is True": QUICK,
+        "last is not None and last.views.shape == size is True": FIRST,
+        "last is not None and last.views.shape == size is False": QUICK,
+        "again is None or again.has_changed is True": QUICK,
+        "without last.views.shape == size in last is not None and last.views.shape == size": FIRST,
+        "last.views.shape != size, not last.views.shape == size": FIRST,
     },
     "order.knowledge:Knowledge.first_component": {
         "self.engines[engine] <= 0, not self.engines[engine] < 0": NEVER,
