@@ -10,6 +10,8 @@ from pathlib import Path
 
 from hypothesis import settings
 
+collect_ignore = ["foreign"]  # unless it is named: `make foreign` fetches the packages that it needs
+
 settings.register_profile("gate", deadline=None, derandomize=True)
 settings.load_profile("gate")
 for folder in ("conformance", "fuzz", "kernels", "oracle", "order_table", "simulators"):
