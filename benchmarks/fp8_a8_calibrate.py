@@ -2,11 +2,11 @@
 
     python -m benchmarks.fp8_a8_calibrate CALIBRATION.json [NAME]
 
-The selector's model has a ratio of work, a margin, a floor of widths, and ceilings for some weights. The ratio and the
-floor are tried out: for every ratio the selector itself says which measured cells take the TMA route, for every floor
-each weight gets the ceiling that helps it most, if one does. Of all these the one whose worst choice is best wins, or
-the one that loses the least time where several are within the limit. The record is one of
-kernels/fp8_a8_calibrations.json.
+The selector's model has a ratio of work, the cost of a lone block, a margin, a floor of widths, and ceilings for some
+weights. The cost of a lone block is measured or left at 1. The ratio and the floor are tried out: for every ratio the
+selector itself says which measured cells take the TMA route, for every floor each weight gets the ceiling that helps it
+most, if one does. Of all these the one whose worst choice is best wins, or the one that loses the least time where
+several are within the limit. The record is one of kernels/fp8_a8_calibrations.json.
 """
 
 import json
@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from math import log
 from pathlib import Path
+from statistics import median
 from typing import TypeAlias
 
 from benchmarks.fp8_a8_gpu import FORCED, Cell, choice, measure, token_costs, work_ratio, worst_choice
@@ -45,20 +46,47 @@ NEVER = 1 << 40
 Loss: TypeAlias = tuple[float, float]
 
 
-def fit(cells: Sequence[Cell], blank: Calibration) -> Calibration:
+def fit(cells: Sequence[Cell], blank: Calibration, lone_blocks: Sequence[float] = ()) -> Calibration:
     """The calibration under which the selector does best on these cells.
 
     Args:
         cells: measured, with the times of both routes.
         blank: the device and all that is not fitted; its margin is kept.
+        lone_blocks: costs of a lone block to try, best first; the measured one, then the published model's.
     """
-    breaks = {(1.0 - blank.margin) / token_costs(cell, blank.sm_count) for cell in cells}
-    # NOTE: the measured ratio comes first, so that it wins where another one does no better.
-    measured = work_ratio(cells, blank.sm_count)
-    ratios = (measured, *sorted(value + step for value in breaks for step in (-1e-6, 1e-6)))
+    tries = lone_blocks or dict.fromkeys((lone_block(cells, blank.sm_count), 1.0))
+    blanks = [replace(blank, lone_block=lone) for lone in tries]
     floors = (*sorted({cell.tokens for cell in cells}), NEVER)
-    tried = [_with_ceilings(cells, replace(blank, work_ratio=ratio), floors) for ratio in ratios]
+    tried = [
+        _with_ceilings(cells, replace(one, work_ratio=ratio), floors) for one in blanks for ratio in _ratios(cells, one)
+    ]
     return min((one for group in tried for one in group), key=lambda one: one[0])[1]
+
+
+def lone_block(cells: Sequence[Cell], sm_count: int) -> float:
+    """What a last wave of cp.async blocks costs of which none shares its multiprocessor, relative to a full wave.
+
+    From the cells that end in such a wave, by the work ratio of all others; 1 where there are none.
+    """
+    lone = [cell for cell in cells if token_costs(cell, sm_count, 0.5) > token_costs(cell, sm_count)]
+    others = [cell for cell in cells if cell not in lone]
+    if not lone or not others:
+        return 1.0
+    ratio = work_ratio(others, sm_count)
+    return round(median(_last_wave(cell, sm_count, ratio) for cell in lone), 2)
+
+
+def _last_wave(cell: Cell, sm_count: int, ratio: float) -> float:
+    """Waves that the cp.async kernel's time is worth, less the full ones."""
+    half, full = (1.0 / token_costs(cell, sm_count, lone) for lone in (0.5, 1.0))
+    return 1.0 + (ratio / cell.ratio(*FORCED).middle - full) / (2.0 * (full - half))
+
+
+def _ratios(cells: Sequence[Cell], blank: Calibration) -> list[float]:
+    """The measured one, then those at which a cell's choice turns, from both sides."""
+    turns = {(1.0 - blank.margin) / token_costs(cell, blank.sm_count, blank.lone_block) for cell in cells}
+    measured = work_ratio(cells, blank.sm_count, blank.lone_block)
+    return [measured, *sorted(value + step for value in turns for step in (-1e-6, 1e-6))]
 
 
 @dataclass(frozen=True)
@@ -129,7 +157,8 @@ def main(arguments: Sequence[str] = ()) -> None:
     fitted = fit(cells, blank)
     worst, where = worst_choice(cells, device.sm_count, device.arch, fitted)
     show(
-        f"ratio {fitted.work_ratio:.4f}, from {fitted.min_tokens} tokens on; the worst choice takes {worst:.3f} of the "
+        f"ratio {fitted.work_ratio:.4f}, a lone block {fitted.lone_block}, from {fitted.min_tokens} tokens on; "
+        f"the worst choice takes {worst:.3f} of the "
         f"better route's time, {where}"
     )
     if arguments:

@@ -30,7 +30,7 @@ from tileproof.kernels.fp8_a8_arguments import Operands
 from tileproof.kernels.fp8_a8_calibration import Calibration, calibration_of
 from tileproof.kernels.fp8_a8_call_site import NINFER_SHAPES, CallSite
 from tileproof.kernels.fp8_a8_gemm import Fp8A8Gemm, kernel_name, kernel_source
-from tileproof.kernels.fp8_a8_selector import CP_ASYNC, TMA, Problem, Route, Schedule, ceil_div, select
+from tileproof.kernels.fp8_a8_selector import CP_ASYNC, TMA, Problem, Route, select, work
 from tileproof.kernels.occupancy import occupancy
 from tileproof.kernels.recorded_launch import RecordingDevice
 from tileproof.kernels.resources import resources_of
@@ -152,20 +152,20 @@ def line(cell: Cell) -> str:
     return f"{head}  {speed}  " + "  ".join(ratios)
 
 
-def token_costs(cell: Cell, sm_count: int) -> float:
+def token_costs(cell: Cell, sm_count: int, lone_block: float = 1.0) -> float:
     """Tokens that a multiprocessor works on by the TMA kernel, relative to the cp.async kernel."""
-    return _tokens_of_an_sm(cell, TMA, sm_count) / _tokens_of_an_sm(cell, CP_ASYNC, sm_count)
+    problem = _problem(cell)
+    return work(TMA, problem, sm_count) / work(CP_ASYNC, problem, sm_count, lone_block)
 
 
-def work_ratio(cells: Iterable[Cell], sm_count: int) -> float:
+def work_ratio(cells: Iterable[Cell], sm_count: int, lone_block: float = 1.0) -> float:
     """What a token of the TMA kernel's work costs relative to the cp.async kernel's: the calibration's constant."""
-    return median(cell.ratio(*FORCED).middle / token_costs(cell, sm_count) for cell in cells)
+    return median(cell.ratio(*FORCED).middle / token_costs(cell, sm_count, lone_block) for cell in cells)
 
 
 def choice(cell: Cell, sm_count: int, arch: str, calibration: Calibration) -> tuple[Route, float]:
     """The selector's route, and its time relative to the better one's."""
-    problem = Problem(arch=arch, tokens=cell.tokens, rows=cell.rows, depth=cell.depth)
-    route = select(problem, sm_count, calibration)
+    route = select(_problem(cell, arch), sm_count, calibration)
     return route, cell.loss(route)
 
 
@@ -197,9 +197,8 @@ def resources(arch: str) -> list[str]:
     return lines
 
 
-def _tokens_of_an_sm(cell: Cell, schedule: Schedule, sm_count: int) -> int:
-    blocks = cell.rows // schedule.block_rows * ceil_div(cell.tokens, schedule.block_tokens)
-    return ceil_div(blocks, schedule.blocks_per_sm * sm_count) * schedule.blocks_per_sm * schedule.block_tokens
+def _problem(cell: Cell, arch: str = "") -> Problem:
+    return Problem(arch=arch, tokens=cell.tokens, rows=cell.rows, depth=cell.depth)
 
 
 def _scaled_mm(torch: Any, codes: Any, weight: Any, scales: Any, weight_scales: Any) -> dict[str, Run]:

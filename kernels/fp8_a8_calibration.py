@@ -40,6 +40,8 @@ class Calibration:
         sm_count: its multiprocessors.
         date: when it was measured.
         work_ratio: time of the TMA kernel for a token of work, relative to the cp.async kernel.
+        lone_block: time of a cp.async block that has a multiprocessor for itself, relative to two that share one; 1 in
+            the published model.
         margin: by which share the modelled cost must be lower.
         min_tokens: the narrowest call that takes the TMA route.
         max_tokens: ceilings; other weights have none.
@@ -52,6 +54,7 @@ class Calibration:
     sm_count: int
     date: str
     work_ratio: float
+    lone_block: float = 1.0
     margin: float
     min_tokens: int
     max_tokens: tuple[Ceiling, ...]

@@ -2,7 +2,8 @@
 
 The TMA kernel puts one block of 256 tokens on a multiprocessor, the cp.async kernel two of 64. Each fills the device in
 waves, and a wave costs the tokens that a multiprocessor works on; measured, a token of the TMA kernel costs 0.936 of
-the other's on the calibration's device. It is taken if its cost is lower by the calibration's margin.
+the other's on the published calibration's device. It is taken if its cost is lower by the calibration's margin. A last
+wave in which no cp.async block shares its multiprocessor may cost less than a full one, where a calibration says so.
 
 Example, N = 14,336 on 170 multiprocessors: T = 1,024 is 448 TMA blocks, 3 waves, 3 · 256 · 0.936 = 718.8, and 1,792
 cp.async blocks, 6 waves, 6 · 128 = 768; 718.8 < 0.98 · 768, so TMA. Everything that neither takes goes to the fallback.
@@ -112,14 +113,24 @@ def is_worth(problem: Problem, sm_count: int, calibration: Calibration) -> bool:
         return False
     if sm_count <= 0:
         return False
-    tma = float(_work(TMA, problem, sm_count)) * calibration.work_ratio
-    return tma < float(_work(CP_ASYNC, problem, sm_count)) * (1.0 - calibration.margin)
+    tma = work(TMA, problem, sm_count) * calibration.work_ratio
+    return tma < work(CP_ASYNC, problem, sm_count, calibration.lone_block) * (1.0 - calibration.margin)
 
 
-def _work(schedule: Schedule, problem: Problem, sm_count: int) -> int:
-    """Tokens that one multiprocessor works on."""
+def work(schedule: Schedule, problem: Problem, sm_count: int, lone_block: float = 1.0) -> float:
+    """Tokens that one multiprocessor works on.
+
+    Args:
+        schedule: of the kernel.
+        problem: the call.
+        sm_count: multiprocessors of the device.
+        lone_block: what a last wave costs that gives no multiprocessor a second block, relative to a full one.
+    """
     blocks = problem.rows // schedule.block_rows * ceil_div(problem.tokens, schedule.block_tokens)
-    return ceil_div(blocks, schedule.blocks_per_sm * sm_count) * schedule.blocks_per_sm * schedule.block_tokens
+    waves, rest = divmod(blocks, schedule.blocks_per_sm * sm_count)
+    lone = 0 < rest <= sm_count < schedule.blocks_per_sm * sm_count
+    last = lone_block if lone else float(rest > 0)
+    return (waves + last) * schedule.blocks_per_sm * schedule.block_tokens
 
 
 def ceil_div(dividend: int, divisor: int) -> int:

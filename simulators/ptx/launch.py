@@ -98,10 +98,13 @@ def launch(
         limits.warps,
         grid_id,
         LaunchOrder(global_memory, order),
+        None if recorder is not None or not _can_be_weak(program, shape) else schedule.weak(),
     )
     findings, counters = Findings(), Counters()
     profile = Profile(program) if profiled else None
-    machine = Engine(program, schedule, step_budget, engine, limits.arch, recorder, profile)
+    machine = Engine(
+        program, schedule, step_budget, engine, limits.arch, recorder, profile, weak=memory.weak is not None
+    )
     size = shape.blocks_per_cluster
     left = shape.grid[0] * shape.grid[1] * shape.grid[2] // size
     most = max(1, _most_blocks(program, shape, placement.total_bytes) // size)
@@ -121,6 +124,11 @@ def launch(
     if profile is not None:
         profile.report(counters, findings)
     return findings.report(counters, engine.value, machine.handed_back)
+
+
+def _can_be_weak(program: Program, shape: LaunchShape) -> bool:
+    """Whether anybody could tell that a block's stores come late: another block, or the async proxy."""
+    return shape.grid != (1, 1, 1) or program.has_asynchronous or program.has_warpgroups
 
 
 def _says_cluster(program: Program, shape: LaunchShape) -> bool:

@@ -10,7 +10,7 @@ from tileproof.kernels import fp8_a8_gemm as launcher
 from tileproof.kernels import fp8_a8_selector as selector
 from tileproof.kernels.fp8_a8_calibration import PUBLISHED, calibration_of, calibrations, find_calibration
 from tileproof.kernels.fp8_a8_gemm import kernel_source
-from tileproof.kernels.fp8_a8_selector import CP_ASYNC, Problem, Route, obstacle, select
+from tileproof.kernels.fp8_a8_selector import CP_ASYNC, TMA, Problem, Route, obstacle, select, work
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.routes.routing_calibration import CALIBRATIONS, GEOMETRIES, VOCABULARY
 from tileproof.oracle.routing import fp8_a8_tma_applies
@@ -50,12 +50,24 @@ def test_a_device_has_the_calibration_of_its_architecture() -> None:
 
 def test_two_small_blocks_fill_waves_at_least_as_well_as_a_large_one() -> None:
     """So where a token of the TMA kernel costs as much as one of the other's, no width is worth it."""
-    h200 = find_calibration("h200")
-    assert h200.work_ratio > 1.0 - h200.margin
+    h200 = replace(find_calibration("h200"), work_ratio=0.981, lone_block=1.0)
     for rows in (5120, 14336, 16384, 34816):
         for tokens in range(64, 16384, 64):
             problem = Problem(arch="sm_90a", tokens=tokens, rows=rows, depth=5120)
             assert select(problem, h200.sm_count, h200) is Route.CP_ASYNC
+
+
+def test_a_last_wave_of_lone_blocks_costs_what_the_calibration_says() -> None:
+    """N = 5,120 at T = 512 on 132 multiprocessors: 320 blocks are 264 and 56, or 80 of the TMA kernel."""
+    problem = Problem(arch="sm_90a", tokens=512, rows=5120, depth=5120)
+    assert work(TMA, problem, 132, 0.53) == 256
+    assert work(CP_ASYNC, problem, 132) == 256
+    assert work(CP_ASYNC, problem, 132, 0.53) == pytest.approx(1.53 * 128)
+    assert work(CP_ASYNC, replace(problem, tokens=640), 132, 0.53) == 256, "400 blocks: 136 are too many to be alone"
+    assert work(CP_ASYNC, replace(problem, rows=264 * 128, tokens=64), 132, 0.53) == 128, "no last wave"
+    calibration = replace(RTX_5090, work_ratio=0.9, min_tokens=0)
+    assert select(problem, 132, calibration) is Route.TMA
+    assert select(problem, 132, replace(calibration, lone_block=0.53)) is Route.CP_ASYNC
 
 
 def test_a_gate_on_whole_tiles_of_tokens_would_be_found() -> None:

@@ -15,7 +15,7 @@ from order_mutants import Mutant, mutants, places
 from order_survivors import SURVIVORS
 from test_order_deletions import KERNELS
 
-MOST_SECONDS = 60
+MOST_SECONDS = 30
 
 
 @lru_cache(maxsize=1)
@@ -74,10 +74,11 @@ def test_a_fault_is_missed_or_known(place: str) -> None:
     before = signal.signal(signal.SIGALRM, stop)
     try:
         concerned = [case for case in cases() if function_at(place).__code__ in case.codes]
-        found = {mutant.fault for mutant in mutants(place) if survives(mutant, concerned)}
+        known = SURVIVORS.get(place, {})
+        found = [each.fault for each in mutants(place) if each.fault not in known and survives(each, concerned)]
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert found <= set(SURVIVORS.get(place, ()))
+    assert found == []
 
 
 def test_survivors_are_mutants() -> None:

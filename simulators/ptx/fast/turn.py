@@ -1,6 +1,7 @@
 """One wave's state as the compiled loop sees it, and the call."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileproof.simulators.ptx.fast import layout
-from tileproof.simulators.ptx.fast.lower import lower
+from tileproof.simulators.ptx.fast.lower import Bytecode, lower
 from tileproof.simulators.ptx.machine import access
 from tileproof.simulators.ptx.machine.memory import Backing, GlobalMemory, Lanes, Piece, Window
 from tileproof.simulators.ptx.machine.order import compiled_order as core
@@ -22,6 +23,7 @@ from tileproof.simulators.ptx.program import Kind, Program, StateSpace
 if TYPE_CHECKING:
     from tileproof.simulators.ptx.fast.order_gate import OrderGate
 
+_MAYBE_GLOBAL = (StateSpace.GLOBAL, StateSpace.GENERIC)
 _WINDOWS = (StateSpace.SHARED, StateSpace.LOCAL, StateSpace.CONST, StateSpace.PARAM)
 
 
@@ -49,11 +51,12 @@ class FastTurns:
     Args:
         program: the kernel.
         arch: whose matrix unit computes.
+        weak: stores to global memory may be held back, which compiled code does not do.
     """
 
-    def __init__(self, program: Program, arch: str) -> None:
+    def __init__(self, program: Program, arch: str, *, weak: bool = False) -> None:
         self._program = program
-        self._bytecode = lower(program, arch)
+        self._bytecode = _without_stores(lower(program, arch), program) if weak else lower(program, arch)
         self._hot = (self._bytecode.code[:, layout.OP] != layout.COLD).tolist()
         self._has_objects = any(step.kind is Kind.MBARRIER for step in program.steps)
         self._run, gates = _compiled()
@@ -226,6 +229,15 @@ class FastTurns:
         counters.shared_bytes_read += int(ours[layout.SHARED_READ])
         counters.shared_bytes_written += int(ours[layout.SHARED_WRITTEN])
         ours[:] = 0
+
+
+def _without_stores(bytecode: Bytecode, program: Program) -> Bytecode:
+    """Stores that may go to global memory are handed back."""
+    code = bytecode.code.copy()
+    for line, step in zip(code, program.steps, strict=True):
+        if step.kind is Kind.STORE and step.access is not None:
+            line[layout.OP] = layout.COLD if step.access.space in _MAYBE_GLOBAL else line[layout.OP]
+    return replace(bytecode, code=code)
 
 
 def _opened(wave: Wave) -> int:

@@ -1,6 +1,7 @@
 """Loads and stores of a group of lanes: values, definedness, order."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import gcd
 
 import numpy as np
@@ -28,9 +29,16 @@ def load(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     values: list[Bits | None] = [None] * count
     masks: list[Bits | None] = [None] * count
     opened: list[bracket.Opened] = []
+    weak = wave.weak
     for space, positions, piece in pieces(wave, step, selection, lanes):
+        if weak is not None and access.strong and space is StateSpace.GLOBAL:
+            weak.touch(piece.backing, piece.offsets, step.access_bytes, lanes[positions], writes=False)
         for index in range(count):
-            loaded, undefined = piece.backing.load(piece.offsets + index * access.size, access.size)
+            offsets = piece.offsets + index * access.size
+            if weak is not None and not access.strong and space is StateSpace.GLOBAL:
+                loaded, undefined = weak.load(piece.backing, offsets, access.size, lanes[positions])
+            else:
+                loaded, undefined = piece.backing.load(offsets, access.size)
             values[index] = scatter(values[index], lanes.size, positions, loaded)
             if undefined is not None:
                 masks[index] = scatter(masks[index], lanes.size, positions, undefined)
@@ -64,11 +72,19 @@ def store(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         if not access.strong:
             check_overlap(wave, step, lanes[positions], piece.offsets, here)
         if space in ORDERED_SPACES:
-            unchanged = _Unchanged(piece, access.size, here)
+            unchanged = _Unchanged(wave, piece, access.size, here)
             _order_store(wave, step, pc, lanes[positions], space, piece, unchanged)
+        weak = wave.weak if space is StateSpace.GLOBAL else None
+        if weak is not None and (access.strong or intervals is not None):
+            weak.touch(piece.backing, piece.offsets, step.access_bytes, lanes[positions], writes=True)
+            weak = None
         for index, value in enumerate(here):
             mask = None if undefined is None else undefined[index]
-            piece.backing.store(piece.offsets + index * access.size, access.size, value, mask)
+            offsets = piece.offsets + index * access.size
+            if weak is not None:
+                weak.store(piece.backing, offsets, access.size, value, mask, lanes[positions])
+            else:
+                piece.backing.store(offsets, access.size, value, mask)
         if intervals is not None:
             bracket.put(wave, space, piece, access.size, [i and i.take(positions) for i in intervals])
         wave.count_written(space, piece.offsets.size * step.access_bytes)
@@ -81,6 +97,8 @@ def _order_load(wave: Wave, step: Step, pc: int, lanes: Lanes, space: StateSpace
         wave.order.strong_load(
             lanes, space, piece.backing, piece.offsets, step.access_bytes, access.scope, access.acquires
         )
+        if access.acquires:
+            wave.acquire(lanes, access.scope)
 
 
 def _order_store(
@@ -89,6 +107,8 @@ def _order_store(
     access, kind = access_of(step), AccessKind.of(step, access_of(step))
     wave.order.access(kind, step, pc, lanes, space, piece.backing, piece.offsets, step.access_bytes, unchanged)
     if access.strong:
+        if access.releases:
+            wave.release(lanes, access.scope)
         wave.order.strong_store(
             lanes, space, piece.backing, piece.offsets, step.access_bytes, access.scope, access.releases
         )
@@ -101,7 +121,7 @@ def check_weak(wave: Wave, step: Step, pc: int, lanes: Lanes, space: StateSpace,
         return
     size = access_of(step).size
     values = [wave.registers.read(slot, lanes, 8 * size) for slot in step.sources[1:]]
-    _order_store(wave, step, pc, lanes, space, piece, _Unchanged(piece, size, values))
+    _order_store(wave, step, pc, lanes, space, piece, _Unchanged(wave, piece, size, values))
 
 
 def discard(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
@@ -111,6 +131,8 @@ def discard(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     for space, positions, piece in pieces(wave, step, selection, lanes):
         kind = AccessKind.of(step, access)
         wave.order.access(kind, step, pc, lanes[positions], space, piece.backing, piece.offsets, access.size)
+        if wave.weak is not None and space is StateSpace.GLOBAL:
+            wave.weak.touch(piece.backing, piece.offsets, access.size, lanes[positions], writes=True)
         nothing = np.zeros(piece.offsets.size, np.uint64)
         for start in range(0, access.size, _WORD_BYTES):
             piece.backing.store(piece.offsets + start, _WORD_BYTES, nothing, ~nothing)
@@ -133,7 +155,8 @@ def forget(wave: Wave, step: Step, selection: Selection) -> None:
 class _Unchanged:
     """Whether memory already holds what each lane is about to store."""
 
-    def __init__(self, piece: Piece, size: int, values: Sequence[Bits]) -> None:
+    def __init__(self, wave: Wave, piece: Piece, size: int, values: Sequence[Bits]) -> None:
+        self._weak = wave.weak
         self._piece = piece
         self._size = size
         self._values = values
@@ -141,7 +164,9 @@ class _Unchanged:
     def __call__(self) -> Mask:
         same: Mask = np.ones(self._piece.offsets.size, np.bool_)
         for index, value in enumerate(self._values):
-            held, undefined = self._piece.backing.load(self._piece.offsets + index * self._size, self._size)
+            offsets, backing = self._piece.offsets + index * self._size, self._piece.backing
+            load = backing.load if self._weak is None else partial(self._weak.newest, backing)
+            held, undefined = load(offsets, self._size)
             same &= held == value
             if undefined is not None:
                 same &= undefined == 0

@@ -48,12 +48,18 @@ def atomic(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         parts = _parts(step, piece)
         if piece.backing.brackets is not None:
             bracket.refuse_atomic(step, piece)
+        if space is StateSpace.GLOBAL and wave.weak is not None:
+            if access.releases:
+                wave.release(lanes[positions], access.scope)
+            wave.weak.touch(piece.backing, piece.offsets, step.access_bytes, lanes[positions], writes=True)
         outcomes = _outcomes(step, space, queue, parts, [value[positions] for value in values], undefined)
         if space in ORDERED_SPACES:
             succeeds = _succeeds(outcomes, [value[positions] for value in values])
             for part in parts:
                 _order_access(wave, step, pc, lanes[positions], space, part, succeeds)
                 _order_update(wave, step, lanes[positions], space, part, queue.position, succeeds)
+            if access.acquires:
+                wave.acquire(lanes[positions], access.scope)
         for index, outcome in enumerate(outcomes):
             if space is StateSpace.GLOBAL and outcome.new_undefined.any():
                 check_output(wave, step, lanes[positions], [outcome.new_undefined])

@@ -12,7 +12,7 @@ from tileproof.simulators.ptx.machine.memory import Lanes, Mask
 from tileproof.simulators.ptx.machine.registers import Selection
 from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
 from tileproof.simulators.ptx.machine.wave import Status, Wave
-from tileproof.simulators.ptx.program import ClusterBarrierForm, Step
+from tileproof.simulators.ptx.program import ClusterBarrierForm, Scope, Step
 
 # Threads that a finding names as missing.
 _SHOWN = 3
@@ -30,6 +30,8 @@ def arrive(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     state.arrived[lanes] += 1
     state.relaxed[lanes] = form.relaxed
     wave.order.cluster_arrive(lanes, form.relaxed)
+    if not form.relaxed:
+        wave.release(lanes, Scope.CLUSTER)
     wave.changes += 1
     release(wave, _clusters(wave, lanes))
 
@@ -68,6 +70,7 @@ def release(wave: Wave, clusters: Lanes) -> None:
     state.waited[lanes] = state.arrived[lanes]
     wave.acquaintance.met[lanes] = True
     wave.order.cluster_wait(lanes, bool(state.relaxed[lanes].any()))
+    wave.acquire(lanes, Scope.CLUSTER)
     wave.changes += 1
     wave.status[lanes] = Status.RUNNING
     wave.pc[lanes] += 1

@@ -78,15 +78,28 @@ def _fence(step: Step, pc: int) -> Handler:
     assert form is not None
 
     def threads(wave: Wave, selection: Selection) -> None:
-        wave.order.fence(wave.ids(selection), form.acquires, form.releases, form.scope, form.sequential)
+        lanes = wave.ids(selection)
+        wave.order.fence(lanes, form.acquires, form.releases, form.scope, form.sequential)
+        if wave.weak is None:
+            return
+        if form.sequential:
+            wave.weak.sequential(lanes)
+        if form.releases:
+            wave.release(lanes, form.scope)
+        if form.acquires:
+            wave.acquire(lanes, form.scope)
 
     def inits(wave: Wave, selection: Selection) -> None:
         wave.order.init_fence(wave.ids(selection))
 
     def async_proxy(wave: Wave, selection: Selection) -> None:
         wave.order.proxy_fence(wave.ids(selection), form.spaces)
+        if wave.weak is not None:
+            wave.weak.fence_async(wave.ids(selection), form.spaces)
 
     def tensor_maps(wave: Wave, selection: Selection) -> None:
+        if wave.weak is not None:
+            wave.weak.release(wave.ids(selection))  # maps are read from memory itself
         if form.acquires and step.sources:
             wave.asynchronous.maps.acquire(wave, step, pc, wave.ids(selection))
 

@@ -38,6 +38,20 @@ from tileproof.simulators.ptx.trace.recorder import Recorder
 
 # A program counter behind every stop: the group no longer runs as one.
 _DONE = int(np.iinfo(np.int64).max)
+# What a thread does by itself, whatever the others of its warp do, and goes on to the next step.
+_ALONE = frozenset(
+    {
+        Kind.ARITHMETIC,
+        Kind.PACK,
+        Kind.UNPACK,
+        Kind.LOAD,
+        Kind.STORE,
+        Kind.ATOMIC,
+        Kind.FENCE,
+        Kind.COPY,
+        Kind.COPY_GROUP,
+    }
+)
 
 
 class StepBudgetExceeded(Refusal):
@@ -77,6 +91,7 @@ class Engine:
         arch: whose matrix unit computes.
         recorder: writes down what the waves do; with the reference engine only.
         profile: counts what is counted only when asked for.
+        weak: waves may hold stores back.
     """
 
     def __init__(
@@ -88,15 +103,18 @@ class Engine:
         arch: str,
         recorder: Recorder | None = None,
         profile: Profile | None = None,
+        *,
+        weak: bool = False,
     ) -> None:
         self._steps = program.steps
         self._handlers = handlers(program)
         self._has_warpgroups = program.has_warpgroups
+        self._alone = _steps_alone(program)
         self._recorder = recorder
         self._profile = profile
         self._schedule = schedule
         self._step_budget = step_budget
-        self._fast = FastTurns(program, arch) if name is EngineName.FAST else None
+        self._fast = FastTurns(program, arch, weak=weak) if name is EngineName.FAST else None
         barriers = [step for step in program.steps if step.kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE)]
         self._plain_barriers = all(plain_barrier(step, program) for step in barriers)
         self.handed_back = 0
@@ -117,6 +135,8 @@ class Engine:
         try:
             self._run(wave)
         finally:
+            if wave.weak is not None:
+                wave.weak.end()
             if self._recorder is not None:
                 self._recorder.end(wave)
             if self._fast is not None:
@@ -129,7 +149,9 @@ class Engine:
             turn = self._schedule.next_turn(wave.pc, running)
             if asynchronous:
                 wave.asynchronous.in_flight.tick(wave)
-            made = self._run_turn(wave, turn, left)
+            if wave.weak is not None:
+                wave.weak.tick()
+            made = self._run_turn(wave, turn, left) if turn.ahead is None else self._run_apart(wave, turn, left)
             left -= made
             if watch.stuck(turn.lanes, made) and not self._helped(wave, residency):
                 stall.report_spin(wave)
@@ -149,8 +171,23 @@ class Engine:
 
     @staticmethod
     def _helped(wave: Wave, residency: Residency) -> bool:
-        """Whether something is left that may let spinning threads get on: a copy in flight, or blocks not started."""
-        return (wave.program.has_asynchronous and wave.asynchronous.in_flight.drain(wave)) or residency.admit()
+        """Whether something is left that may let spinning threads get on: copies, held stores, blocks not started."""
+        return (
+            (wave.program.has_asynchronous and wave.asynchronous.in_flight.drain(wave))
+            or (wave.weak is not None and wave.weak.drain())
+            or residency.admit()
+        )
+
+    def _run_apart(self, wave: Wave, turn: Turn, left: int) -> int:
+        """Run a turn in which some lanes go ahead of the others; how many steps they made."""
+        assert turn.ahead is not None
+        behind = np.setdiff1d(turn.lanes, turn.ahead, assume_unique=True)
+        # Fewer steps than polls that end a turn: both parts come to the same place.
+        most = min(self._alone[turn.pc], turn.stop - turn.pc, turn.steps, PATIENCE_POLLS)
+        if not (behind.size and turn.ahead.size and most):
+            return self._run_turn(wave, turn, left)
+        parts = (Turn(lanes, turn.pc, turn.pc + most, most) for lanes in (turn.ahead, behind))
+        return sum(self._run_turn(wave, part, left) for part in parts)
 
     def _run_turn(self, wave: Wave, turn: Turn, left: int) -> int:
         """Run a turn; how many steps it made."""
@@ -230,6 +267,14 @@ class Engine:
         wave.order.block_barrier(lanes)
         wave.changes += 2  # they came, and they went on
         return True
+
+
+def _steps_alone(program: Program) -> list[int]:
+    """For each step how many steps from there on, one after the other, threads make by themselves."""
+    counts = [0]
+    for step in reversed(program.steps):
+        counts.append(counts[-1] + 1 if step.kind in _ALONE else 0)
+    return counts[:0:-1]
 
 
 def _guarded(wave: Wave, step: Step, selection: Selection) -> Selection | None:

@@ -13,7 +13,7 @@ import bisect
 import itertools
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from tileproof.simulators.ptx.machine.bracket_interval import Interval
 from tileproof.simulators.ptx.machine.bracket_memory import BracketBytes, HeldBytes
 from tileproof.simulators.ptx.machine.order.shadow import Shadow
 from tileproof.simulators.ptx.machine.order.touched import Touched
+
+if TYPE_CHECKING:
+    from tileproof.simulators.ptx.machine.weak.veil import Veil
 
 Bits = NDArray[np.uint64]
 Lanes = NDArray[np.int64]
@@ -96,6 +99,7 @@ class Backing:
         self.shadow: Shadow | None = None  # who touched it, for the order core
         # Bytes that an approximate function left open; None while there are none.
         self.brackets: BracketBytes | None = None
+        self.veil: Veil | None = None  # what blocks see differently; None while they see the same
         self.moves = Moves()
 
     def line(self, base: int, nbytes: int, starts: int = 0) -> tuple[int, ...]:
@@ -107,8 +111,13 @@ class Backing:
             starts: host address of each lane's offset to its owner's bytes, 0 where all have the same.
         """
         data, written = self.data.ctypes.data, 0 if self.written is None else self.written.ctypes.data
-        plain = self.brackets is None  # compiled code knows no intervals
+        plain = self.brackets is None and self.veil is None  # compiled code knows no intervals and one view of memory
         return data, written, base, nbytes if plain else 0, starts, 0
+
+    def set_veil(self, veil: "Veil | None") -> None:
+        """From now on blocks see the bytes through this."""
+        self.veil = veil
+        self.moves.count += 1
 
     def fill(self, start: int, raw: bytes | memoryview) -> None:
         """Write bytes from the host."""

@@ -55,12 +55,18 @@ class ScheduleName(StrEnum):
 
 @dataclass(frozen=True)
 class Turn:
-    """Lanes that run together from `pc` until they reach `stop` or have made `steps` steps."""
+    """Lanes that run together from `pc` until they reach `stop` or have made `steps` steps.
+
+    Attributes:
+        ahead: some of the lanes, which go first as far as threads go by themselves; the others follow to the same
+            place. Between two instructions that hold a warp together nothing says that its threads keep step.
+    """
 
     lanes: Lanes
     pc: int
     stop: int
     steps: int
+    ahead: Lanes | None = None
 
 
 class Schedule(Protocol):
@@ -80,6 +86,10 @@ class Schedule(Protocol):
 
     def progress(self) -> None:
         """The last turn ended by itself, not because its steps were used up."""
+        ...
+
+    def weak(self) -> np.random.Generator | None:
+        """What draws late stores and stale loads; None if all see every store at once."""
         ...
 
     def lane_order(self, count: int) -> Lanes | None:
@@ -144,6 +154,10 @@ class Friendly:
         """See `Schedule.progress`: start again from the rearmost group."""
         self._skip = 0
 
+    def weak(self) -> np.random.Generator | None:
+        """See `Schedule.weak`."""
+        return None
+
     def lane_order(self, count: int) -> Lanes | None:
         """See `Schedule.lane_order`."""
         return None
@@ -182,6 +196,7 @@ class Adversarial:
 
     def __init__(self, seed: np.random.SeedSequence) -> None:
         self._random = np.random.default_rng(seed)
+        self._weak = np.random.default_rng(seed.spawn(1)[0])
         self._leaders: dict[int, int] = {}
 
     def waves(self, blocks: int, most: int) -> Iterator[Lanes]:
@@ -209,7 +224,10 @@ class Adversarial:
             group = here[own | share[warps]]
         ahead = places[places > pc[lane]]
         stop = int(ahead.min()) if ahead.size and draw.random() < _MEETINGS else _NEVER
-        return Turn(group, int(pc[lane]), stop, int(draw.integers(1, LONGEST_TURN_STEPS + 1)))
+        ahead = None
+        if self._weak.random() < _APART:
+            ahead = group[self._weak.random(group.size) < self._weak.random()]
+        return Turn(group, int(pc[lane]), stop, int(draw.integers(1, LONGEST_TURN_STEPS + 1)), ahead)
 
     def room(self, clusters: int) -> int:
         """See `Schedule.room`: any number."""
@@ -217,6 +235,10 @@ class Adversarial:
 
     def progress(self) -> None:
         """See `Schedule.progress`: nothing to remember."""
+
+    def weak(self) -> np.random.Generator | None:
+        """See `Schedule.weak`: draws of its own, so that they do not move the interleaving."""
+        return self._weak
 
     def lane_order(self, count: int) -> Lanes | None:
         """See `Schedule.lane_order`."""
@@ -261,6 +283,8 @@ class Adversarial:
 _LONE_TURNS = 0.25
 _MEETINGS = 0.75
 _BY_PLACE = 0.5
+# Share of turns in which some threads go ahead of the others of their warps.
+_APART = 0.2
 # Shares of copies that land only when they must, and at issue; of polls that land what they wait for; and of waits that
 # could come true and do not.
 _LATEST_LANDINGS = 0.6

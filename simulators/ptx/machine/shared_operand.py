@@ -45,15 +45,18 @@ def read_shared(
     chunks = np.zeros((owners.size, ROW_BYTES), np.uint8)
     masks: Bytes | None = None
     for piece in found:
-        chunks[piece.positions], undefined = load_chunks(piece)
+        loaded, undefined = load_chunks(piece)
+        issuers = owners[piece.positions]
+        ticks = wave.products.committed[issuers >> WARP_SHIFT]
+        races = wave.order.async_access(
+            Engine.WGMMA, ticks, step, pc, issuers, False, StateSpace.SHARED, piece.backing, piece.offsets, ROW_BYTES
+        )
+        if races and wave.weak is not None:
+            loaded = wave.weak.read_operand(piece.offsets, ROW_BYTES, loaded)
+        chunks[piece.positions] = loaded
         if undefined is not None:
             masks = np.zeros_like(chunks) if masks is None else masks
             masks[piece.positions] = undefined
-        issuers = owners[piece.positions]
-        ticks = wave.products.committed[issuers >> WARP_SHIFT]
-        wave.order.async_access(
-            Engine.WGMMA, ticks, step, pc, issuers, False, StateSpace.SHARED, piece.backing, piece.offsets, ROW_BYTES
-        )
         wave.count_read(StateSpace.SHARED, piece.offsets.size * ROW_BYTES)
     return _elements(matrix, chunks, groups), None if masks is None else _elements(matrix, masks, groups)
 

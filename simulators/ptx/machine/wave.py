@@ -31,7 +31,9 @@ from tileproof.simulators.ptx.machine.registers import RegisterFile, Registers, 
 from tileproof.simulators.ptx.machine.reporter import Reporter
 from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.machine.warp import WARP, WARP_SHIFT, distinct
-from tileproof.simulators.ptx.program import Program, StateSpace
+from tileproof.simulators.ptx.machine.weak.overlay import Overlay
+from tileproof.simulators.ptx.machine.weak.proxy_view import MOST_BYTES, ProxyView
+from tileproof.simulators.ptx.program import Program, Scope, StateSpace
 
 # Of the time that threads read. Any start is legal; this one has bits in the upper half, which %clock_hi shows.
 START_CYCLES = 0x0000_0012_3456_7800
@@ -66,6 +68,7 @@ class LaunchMemory:
         warps: that one of them holds.
         grid_id: of the launch.
         order: of all its waves.
+        weak: draws late stores and stale loads; None if all see every store at once.
         registers: arrays for the registers of one wave after the other.
     """
 
@@ -78,6 +81,7 @@ class LaunchMemory:
     warps: int
     grid_id: int
     order: LaunchOrder
+    weak: np.random.Generator | None = None
     registers: RegisterFile = field(default_factory=RegisterFile)
 
 
@@ -95,6 +99,7 @@ class Wave:
         warp_barrier_mask: for every lane that waits at a `bar.warp.sync`, the members that it names; else 0.
         cycles: the time that threads read.
         memory_number: of the device's global memory.
+        weak: what blocks see of global memory, where they do not all see the same.
 
     Args:
         program: the kernel.
@@ -146,6 +151,9 @@ class Wave:
             StateSpace.CONST: memory.constants,
         }
         self.order = Order(program, self._reporter, memory.order, shared.stride)
+        proxied = (program.has_asynchronous or program.has_warpgroups) and shared.stride <= MOST_BYTES
+        view = ProxyView(shared) if memory.weak is not None and proxied else None
+        self.weak = None if memory.weak is None else Overlay(memory.weak, geometry, self.order, view)
         self.shared = shared
         self.peer_accesses = (
             None if geometry.blocks_per_cluster == 1 else PeerAccesses(geometry, self.order, self._reporter)
@@ -260,6 +268,16 @@ class Wave:
         """The first resident block of the lane's cluster, and how many blocks the cluster has."""
         blocks = self.geometry.blocks_per_cluster
         return lane // self.geometry.lanes_per_cluster * blocks, blocks
+
+    def release(self, lanes: Lanes, scope: Scope) -> None:
+        """Lanes release what they know: other blocks see it if the scope reaches them."""
+        if self.weak is not None and scope > Scope.CTA:
+            self.weak.release(lanes)
+
+    def acquire(self, lanes: Lanes, scope: Scope) -> None:
+        """Lanes acquire: their blocks see nothing older if the scope reaches others."""
+        if self.weak is not None and scope > Scope.CTA:
+            self.weak.acquire(lanes)
 
     def lane_order(self, count: int) -> Lanes | None:
         """The order in which `count` lanes of one atomic take turns; None for ascending."""

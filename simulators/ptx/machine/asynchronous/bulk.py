@@ -190,7 +190,7 @@ def issue(
             continue
         _check_objects(wave, step, lane, region, "writes" if written else "reads")
         count = region.offsets.size
-        wave.order.async_access(
+        races = wave.order.async_access(
             engine,
             np.full(count, tick),
             step,
@@ -205,6 +205,8 @@ def issue(
             generic=generic,
             reduces=written and isinstance(target, Reduction),
         )
+        if races and not generic:
+            flight.races |= {written}
         (wave.count_written if written else wave.count_read)(region.space, region.nbytes * count)
     if again:
         wave.note(f"threads of a warp copy the same bytes to one place by one {step.opcode}", step.where, 1)
@@ -271,6 +273,7 @@ class BulkCopy:
         words: that mbarrier.
         phase: to which it is bound.
         payload: what was read, once it was.
+        races: False, True or both if its read or its write races with an earlier generic access.
     """
 
     step: Step
@@ -282,6 +285,7 @@ class BulkCopy:
     words: tuple[int, ...] = ()
     phase: int = 0
     payload: Payload | None = field(default=None, init=False)
+    races: set[bool] = field(default_factory=set, init=False)
 
     def hide(self) -> None:
         """See `Flight`."""
@@ -291,6 +295,8 @@ class BulkCopy:
         """The source is read, if it was not."""
         if self.payload is None:
             self.payload = self.source.load()
+            if wave.weak is not None and isinstance(self.source, Region):
+                self.payload = wave.weak.read_async(self.source, self.lane, self.payload, races=False in self.races)
             if not isinstance(self.target, Reduction):
                 self._check_output(wave, self.payload)
         return self.payload
@@ -309,7 +315,10 @@ class BulkCopy:
         if self.payload is None and not self.words:
             self.read(wave)
             return False
-        self.target.store(self.read(wave))
+        payload = self.read(wave)
+        if wave.weak is not None:
+            payload = wave.weak.write_async(self.target.region, self.lane, payload, races=True in self.races)
+        self.target.store(payload)
         if isinstance(self.target, Reduction):
             self._check_output(wave, self.target.region.load())
         if self.words:

@@ -71,6 +71,8 @@ def _arrive(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -
     phases = wave.asynchronous.barriers.phase[words]
 
     def publish(arriving: Lanes, keys: Lanes) -> None:
+        if form.orders:
+            wave.release(arriving, form.scope)
         wave.order.arrive(arriving, keys, form.orders, form.scope)
 
     states = signals.arrive(wave, step, lanes, words, counts, publish)
@@ -122,6 +124,8 @@ def _wait(wave: Wave, step: Step, form: MbarrierForm, pc: int, lanes: Lanes) -> 
         barriers.observed[seen] = current[done]
         signals.use(wave, step, pc, lanes[done], seen)
         wave.order.acquire_phase(lanes[done], seen << WORD_SHIFT, phase[done], form.orders, form.scope)
+        if form.orders:
+            wave.acquire(lanes[done], form.scope)
     if not done.all():
         # Nothing that these lanes do makes the wait come true: if all of them wait, others go on at once.
         wave.polls += 1 if done.any() else PATIENCE_POLLS

@@ -92,12 +92,17 @@ class Region:
         """The region itself."""
         return self
 
+    @property
+    def index(self) -> Lanes:
+        """The bytes of the pieces."""
+        index: Lanes = (self.offsets[:, None] + np.arange(self.nbytes)).reshape(-1)
+        return index
+
     def _index(self) -> slice | Lanes:
         if self.offsets.size == 1:
             start = int(self.offsets[0])
             return slice(start, start + self.nbytes)
-        index: Lanes = (self.offsets[:, None] + np.arange(self.nbytes)).reshape(-1)
-        return index
+        return self.index
 
     def load(self) -> Payload:
         """See `Source`."""

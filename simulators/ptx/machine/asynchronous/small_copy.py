@@ -88,6 +88,8 @@ def _issue(
     groups = wave.asynchronous.small.open[lanes].astype(np.int64)
     shared, order = wave.shared, wave.order
     if nbytes:
+        if wave.weak is not None and source.space is StateSpace.GLOBAL:
+            wave.weak.touch(source.backing, source.offsets, nbytes, lanes, writes=False)
         order.async_access(
             Engine.CP_ASYNC, groups, step, pc, lanes, False, source.space, source.backing, source.offsets, nbytes
         )

@@ -186,7 +186,7 @@ class Checks:
         nbytes: int,
         components: Lanes,
         at: Lanes,
-    ) -> None:
+    ) -> bool:
         """See `Order.async_access`: `components` and ticks `at` say who performs each access."""
         memory = self.memory(space)
         shadow = self.shadow(memory, backing, int(np.bitwise_or.reduce(offsets, initial=nbytes)))
@@ -194,12 +194,13 @@ class Checks:
         if engine in _PLAIN_ENGINES and not flags & core.STRONG:
             single = flags & core.SINGLE != 0
             if self._pass(memory, shadow, pc, lanes, offsets, nbytes, flags, single, components, at):
-                return
-        asked = 128 if flags & core.SINGLE and engine == 4 else 1
+                return False
+        asked = 128 if engine == Engine.WGMMA + 1 else 1
         count = self._find(memory, shadow, lanes, offsets, nbytes, flags, asked)
         if count:
             self._report(step, lanes, space, flags, count, asked, None)
         self._record(memory, shadow, pc, lanes, offsets, nbytes, flags, 1, components, at)
+        return count > 0
 
     def end(self, block: int, known: Snapshot, nbytes: int) -> None:
         """A block has ended, whose threads knew this: what peers touched there and it does not know of, races."""

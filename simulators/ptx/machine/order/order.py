@@ -118,7 +118,7 @@ class Order:
         *,
         generic: bool = False,
         reduces: bool = False,
-    ) -> None:
+    ) -> bool:
         """Lanes issue accesses that an engine performs later: checked now, against what each issuer knows.
 
         Others are ordered after them once they learn the engine's tick.
@@ -139,9 +139,12 @@ class Order:
             barriers: of BARRIER, for each access the component that `object_init` gave.
             generic: it goes through the generic proxy, as `cp.async` does by itself.
             reduces: it updates elements atomically: it does not race with others of its kind.
+
+        Returns:
+            whether it races with an earlier access.
         """
         if not self.enabled or not lanes.size:
-            return
+            return False
         knowledge = self.knowledge
         flags = engine.flags | core.WRITES * writes
         if not generic and engine is not Engine.CP_ASYNC:
@@ -160,7 +163,8 @@ class Order:
             first = knowledge.first_component(engine)
             components = first + (lanes % knowledge.shape[core.LANES_PER_UNIT] & ~31)
         at = np.broadcast_to(np.asarray(ticks, np.int64), lanes.shape) + (engine is Engine.BARRIER)
-        self.checks.issue(step, pc, flags, lanes, space, backing, offsets, nbytes, components, np.ascontiguousarray(at))
+        at = np.ascontiguousarray(at)
+        return self.checks.issue(step, pc, flags, lanes, space, backing, offsets, nbytes, components, at)
 
     def learn(self, engine: Engine, lanes: Lanes, bounds: Lanes) -> None:
         """Waits for groups: each lane is now ordered after its own engine's groups below its bound."""
@@ -202,16 +206,42 @@ class Order:
         return epochs
 
     def know(self, lanes: Lanes, others: Lanes, epochs: Lanes, *, reads: bool = False) -> Mask:
-        """Whether each lane knows of each other lane's epoch, [lanes, others]; all of one unit, order is on.
+        """Whether each lane knows of each other lane's epoch, [lanes, others]; see `knows`."""
+        return self.knows(lanes[:, np.newaxis], others, epochs, reads=reads)
+
+    def knows(self, lanes: Lanes, others: Lanes, epochs: Lanes, *, reads: bool = False) -> Mask:
+        """Whether each lane knows of one other lane's epoch, all of one unit; order is on. The arguments broadcast.
 
         With `reads` as far as reads go: arrivals on a peer's barrier whose scope does not reach it count too.
         """
         plane = self.knowledge.number[Plane.READS] if reads else 0
-        rows = self.knowledge.views[plane, lanes, core.ROW]
+        return self._known(self.knowledge.views[plane, lanes, core.ROW], lanes, others, epochs)
+
+    def knows_any(self, lanes: Lanes, others: Lanes, epochs: Lanes) -> Mask:
+        """Whether each lane knows of one other lane's epoch, whatever its unit; order is on."""
+        per_unit = self.knowledge.shape[core.LANES_PER_UNIT]
+        rows = self.knowledge.views[0, lanes, core.ROW]
+        away = lanes // per_unit != others // per_unit
+        if away.any():
+            rows = np.where(away, self._foreign_rows(lanes, others // per_unit), rows)
+        return self._known(rows, lanes, others, epochs)
+
+    def _known(self, rows: Lanes, lanes: Lanes, others: Lanes, epochs: Lanes) -> Mask:
         components = others % self.knowledge.shape[core.LANES_PER_UNIT]
-        known: Mask = self.knowledge.clocks.rows[rows][:, components] > epochs
-        known |= lanes[:, np.newaxis] == others
+        known: Mask = self.knowledge.clocks.rows[rows, components] > epochs
+        known |= lanes == others
         return known
+
+    def _foreign_rows(self, lanes: Lanes, units: Lanes) -> Lanes:
+        """What each lane knows of one other unit."""
+        clocks, maps = self.knowledge.clocks, self.knowledge.views[0, lanes, core.FOREIGN]
+        rows, numbers = np.zeros(lanes.size, np.int64), units + self.knowledge.shape[core.UNIT_BASE]
+        for which in np.unique(maps):
+            entries, here = clocks.maps[slice(*clocks.spans[which])], maps == which
+            if len(entries):
+                at = np.minimum(np.searchsorted(entries[:, 0], numbers[here]), len(entries) - 1)
+                rows[here] = np.where(entries[at, 0] == numbers[here], entries[at, 1], 0)
+        return rows
 
     def warp_barrier(self, lanes: Lanes) -> None:
         """`bar.warp.sync`: the given lanes of each warp are the members of one."""

@@ -1,0 +1,1 @@
+"""Weak behaviour: stores that other blocks see late, and loads that see what was there before."""
