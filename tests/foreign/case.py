@@ -52,6 +52,7 @@ class Case:
         build: compiles it.
         run: launches what was built, whose PTX may have been changed.
         breaks: text of the PTX, and what to put in its place so that the kernel is wrong.
+        lowest_leader: it is right only where `elect.sync` elects the lowest lane.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Case:
     build: Callable[[], Any]
     run: Callable[[Device, str, Any], Outcome]
     breaks: tuple[str, str]
+    lowest_leader: bool = False
 
     @cached_property
     def built(self) -> Any:
@@ -76,7 +78,8 @@ class Case:
 
     def launch(self, ptx: str | None = None, **options: Any) -> Outcome:
         """Run it on a device with these options, as compiled or with another text."""
-        return self.run(Device(arch=self.arch, **options), self.built.ptx if ptx is None else ptx, self.built)
+        settings: dict[str, Any] = {"lowest_leader": self.lowest_leader} | options
+        return self.run(Device(arch=self.arch, **settings), self.built.ptx if ptx is None else ptx, self.built)
 
 
 def codes(rows: int, columns: int, seed: int) -> Array:

@@ -141,6 +141,7 @@ CASES = [
         partial(build_sm90, "KernelTmaWarpSpecialized", "TmaWarpSpecialized", 128, 1, 128),
         run_sm90,
         ("fence.proxy.async.shared::cta;", ""),
+        lowest_leader=True,
     ),
     Case(
         "CUTLASS sm_90, ping-pong in clusters",
@@ -152,5 +153,6 @@ CASES = [
         partial(build_sm90, "KernelTmaWarpSpecializedPingpongFP8FastAccum", "TmaWarpSpecialized", 64, 2, None),
         run_sm90,
         ("fence.proxy.async.shared::cta;", ""),
+        lowest_leader=True,
     ),
 ]

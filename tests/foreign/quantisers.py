@@ -1,8 +1,12 @@
 """Row quantisers in Triton."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import ml_dtypes
 import numpy as np
-from case import Case, Outcome, numbers, undecided
+from case import Array, Case, Outcome, numbers, undecided
 from triton_source import Compiled, TritonKernel, compile_kernel
 
 from tileproof.simulators.ptx.device import Device
@@ -34,11 +38,12 @@ TORCHAO = TritonKernel(
 )
 
 
-def rows(columns: int) -> np.ndarray:
+def rows(columns: int) -> Array:
     """bfloat16 rows of very different magnitudes, one of them zero."""
     values = numbers(ROWS, columns, seed=3) * np.float32(2) ** np.arange(-20, 20, 40 / ROWS, dtype=np.float32)[:, None]
     values[5] = 0
-    return values.astype(ml_dtypes.bfloat16)
+    rounded: Array = values.astype(ml_dtypes.bfloat16)
+    return rounded
 
 
 def quantise_tokens(device: Device, ptx: str, made: Compiled) -> Outcome:
@@ -83,11 +88,10 @@ def quantise_blocks(device: Device, ptx: str, made: Compiled) -> Outcome:
     return Outcome(report, got, expected, undecided(out, scales))
 
 
-def _case(name: str, kernel: TritonKernel, run: object, judged: str) -> Case:
-    build = lambda: compile_kernel(kernel)  # noqa: E731
-    return Case(
-        name, kernel.package, kernel.file, kernel.name, "sm_90a", judged, build, run, ("bar.sync \t0;", "")
-    )  # type: ignore[arg-type]
+def _case(name: str, kernel: TritonKernel, run: Callable[[Device, str, Any], Outcome], judged: str) -> Case:
+    breaks = ("bar.sync \t0;", "")
+    build = partial(compile_kernel, kernel)
+    return Case(name, kernel.package, kernel.file, kernel.name, "sm_90a", judged, build, run, breaks)
 
 
 CASES = [

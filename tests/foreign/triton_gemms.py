@@ -5,6 +5,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 from case import Array, Case, Outcome, bf16, codes, numbers
 from triton_source import Compiled, TritonKernel, compile_kernel
 
@@ -31,7 +32,7 @@ HOPPER = TritonKernel(
     "sglang/kernels/ops/gemm/fp8_kernel.py",
     "_w8a8_block_fp8_matmul_hopper",
     {"A": "*fp8e4nv", "B": "*fp8e4nv", "C": "*fp32", "As": "*fp32", "Bs": "*fp32"}
-    | {name: "i32" for name in ("M", "N", "K", "group_n", "group_k")}
+    | dict.fromkeys(("M", "N", "K", "group_n", "group_k"), "i32")
     | _STRIDES,
     {f"stride_{name}": 1 for name in ("ak", "bk", "cn", "As_k", "Bs_k")}
     | {"BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 128, "BLOCK_SIZE_K": GROUP, "GROUP_SIZE_M": 32}
@@ -57,7 +58,7 @@ INT8 = TritonKernel(
     "torchao/prototype/quantized_training/int8_mm.py",
     "_scaled_int8_mm_kernel",
     {"A_ptr": "*i8", "B_ptr": "*i8", "C_ptr": "*fp32", "row_scale_ptr": "*fp32", "col_scale_ptr": "*fp32"}
-    | {name: "i32" for name in ("M", "N", "K", "stride_am", "stride_bn", "stride_cm")},
+    | dict.fromkeys(("M", "N", "K", "stride_am", "stride_bn", "stride_cm"), "i32"),
     {"stride_ak": 1, "stride_bk": 1, "stride_cn": 1, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "GROUP_M": 8}
     | {"EVEN_K": False, "COL_SCALE_SCALAR": False},
     aligned=("A_ptr", "B_ptr", "C_ptr", "row_scale_ptr", "col_scale_ptr"),
@@ -74,9 +75,21 @@ def product(instruction: str, arch: str, a: Array, b: Array, promotion: int | No
     return gemm(order, a, b)
 
 
-def fused(x: Array, y: Array, z: Array) -> Array:
-    """x · y + z of float32, rounded once: exact in float64 but for ties that do not come up (24 + 24 bits and a sum)."""
-    return (x.astype(np.float64) * y + z).astype(np.float32)
+def fused(x: Array, y: npt.ArrayLike, z: npt.ArrayLike) -> Array:
+    """x · y + z of finite float32, rounded once.
+
+    The product is exact in float64, its sum with z is rounded to odd there, and so rounds to float32 as the exact one.
+    """
+    product_ = np.asarray(x, np.float64) * np.asarray(y, np.float64)
+    product_, addend = np.broadcast_arrays(product_, np.asarray(z, np.float64))
+    total = product_ + addend
+    part = total - product_
+    lost = (product_ - (total - part)) + (addend - part)
+    bits = total.view(np.int64)
+    step = np.where((lost > 0) == (total > 0), 1, -1)
+    odd = np.where((lost != 0) & (bits & 1 == 0), bits + step, bits)
+    rounded: Array = odd.view(np.float64).astype(np.float32)
+    return rounded
 
 
 def scaled_product(instruction: str, arch: str, a: Array, b: Array, a_scales: Array, b_scales: Array) -> Array:
@@ -188,7 +201,5 @@ CASES = [
         _IN_ORDER,
         ("@%p1 fence.proxy.tensormap::generic.acquire.gpu", "// "),
     ),
-    _case(
-        "8-bit integer product, mma", INT8, "sm_80", integers, "bit for bit", ("bar.sync \t0;", "")
-    ),
+    _case("8-bit integer product, mma", INT8, "sm_80", integers, "bit for bit", ("bar.sync \t0;", "")),
 ]

@@ -116,7 +116,7 @@ def use_by_copy(wave: Wave, step: Step, pc: int, lanes: Lanes, words: Lanes) -> 
     barriers = wave.asynchronous.barriers
     wave.order.async_access(
         Engine.BARRIER,
-        barriers.phase[words],
+        barriers.phase[words].astype(np.int64),
         step,
         pc,
         lanes,
