@@ -87,7 +87,7 @@ class Knowledge:
         self.shape = shape
         size = len(self.planes), lanes, core.VIEW_COLUMNS
         again = last is not None and last.views.shape == size
-        self.views: Views = last.views if last is not None and again else np.empty(size, np.int32)
+        self.views: Views = last.views if last is not None and again else np.zeros(size, np.int32)
         self._changed = False
         if last is None or not again or last.has_changed:
             self.views.fill(0)
