@@ -179,7 +179,7 @@ def issue(
         barriers.promised[word], barriers.promised_at[word] = phase + 1, pc
         barriers.issued[word] += nbytes
         signals.check_bytes(wave, step, np.array([lane]), np.array([word]))
-        signals.use(wave, step, pc, np.array([lane]), np.array([word]))
+        signals.use_by_copy(wave, step, pc, np.array([lane]), np.array([word]))
         _check_block(wave, step, lane, target.region, word)
         flight = BulkCopy(step, lane, source, target, nbytes, NONE, (word,), phase)
         readers = writers = (Engine.BARRIER, phase)
