@@ -225,7 +225,7 @@ class Model:
                         mind.seen.append((distance, head))
                         mind.seen_at.setdefault((key, nbytes), []).append((distance, head))
         if acquire:
-            for distance, head in mind.seen_at.pop((key, nbytes), []):
+            for distance, head in mind.seen_at.get((key, nbytes), []):
                 if distance <= scope:
                     self._learn(thread, head)
 
