@@ -2,7 +2,8 @@
 
 Nothing is compressed: no clocks, no shadow that forgets. Two accesses race if they touch a common byte, one of them
 writes, they are not both strong with scopes that include the other, and the earlier one is neither in the set that the
-later one's thread knows nor observed, directly or through a chain of atomics, by an atomic in that set. Only a location at which a race was found is given up.
+later one's thread knows nor observed, directly or through a chain of atomics, by an atomic in that set. Only a location
+at which a race was found is given up.
 """
 
 from collections.abc import Iterable

@@ -144,7 +144,8 @@ PAIRS: dict[str, Pair] = {
     "an atomic comes after what it reads": Pair(
         later(
             "red.relaxed.gpu.global.add.u32 [%d1], 1;",
-            "|atom.relaxed.gpu.global.add.u32 %r5, [%d1], 1;|st.relaxed.gpu.global.u32 [%d1], 1;| st.global.u32 [%d1], 0;",
+            "|atom.relaxed.gpu.global.add.u32 %r5, [%d1], 1;|st.relaxed.gpu.global.u32 [%d1], 1;|"
+            "st.global.u32 [%d1], 0;",
         ),
         blocks=2,
     ),
