@@ -33,6 +33,7 @@ MOST_HELD = 1 << 13
 _HELD_SHARES = (0.5, 0.9, 1.0)
 _STALE_SHARES = (0.0, 0.5, 0.9)
 _EXPOSING_TURNS = (0.0, 0.02, 0.2)
+_SHOWN_SHARE = 0.5
 
 
 class Overlay:
@@ -94,13 +95,24 @@ class Overlay:
         veil = backing.veil
         if veil is None or not veil.hides(index := _bytes(offsets, size)):
             return backing.load(offsets, size)
-        depth = np.zeros(lanes.size, np.int64)
-        if backing.brackets is None and veil.has_past(index).any():
-            stale = self._draw.random(lanes.size) < self._stale_share
-            depth = np.where(stale, self._draw.integers(1, DEEPEST + 1, lanes.size), 0)
-        raw, written = veil.load(self._looks(index, np.repeat(lanes, size), np.repeat(depth, size)))
-        masks = _words(~written, size)
-        return _words(raw, size), masks if masks.any() else None
+        depth = np.repeat(self._depths(veil, index, lanes.size), size)
+        raw, written = veil.load(self._looks(index, np.repeat(lanes, size), depth))
+        return _values(raw, written, size)
+
+    def load_incoherent(self, backing: Backing, offsets: Lanes, size: int, lanes: Lanes) -> tuple[Bits, Bits | None]:
+        """The same for `ld.global.nc`, which may see whatever was there during the kernel."""
+        veil = backing.veil
+        if veil is None or not veil.hides(index := _bytes(offsets, size)):
+            return backing.load(offsets, size)
+        depth, nobody = np.repeat(self._depths(veil, index, lanes.size), size), np.full(index.size, -1)
+        return _values(*veil.see_past(Looks(index, nobody, nobody, depth, _nobody_knows)), size)
+
+    def _depths(self, veil: Veil, index: Lanes, count: int) -> Lanes:
+        """How many values back so many loads look."""
+        if veil.backing.brackets is not None or not veil.has_past(index).any():
+            return np.zeros(count, np.int64)
+        stale = self._draw.random(count) < self._stale_share
+        return np.where(stale, self._draw.integers(1, DEEPEST + 1, count), 0)
 
     def newest(self, backing: Backing, offsets: Lanes, size: int) -> tuple[Bits, Bits | None]:
         """Values as the last stores left them, whoever sees them, and undefined bits of memory."""
@@ -146,21 +158,24 @@ class Overlay:
         values, written = veil.see_past(Looks(index, block, self._fenced[block], np.ones_like(block), _nobody_knows))
         return Payload(values, None if (written == 0xFF).all() else written)
 
-    def write_async(self, region: Region, lane: int, payload: Payload, *, races: bool) -> Payload:
-        """What a copy that was issued by this lane leaves of its payload in a region, before it writes.
+    def overtakes(self, region: Region) -> Payload | None:
+        """Generic stores to shared memory that a copy races with and that come after it: what they wrote.
 
-        In global memory what its block holds comes first, and all see the copy. In shared memory generic stores that
-        it races with may come after it.
+        `written` tells which bytes; None where they come before the copy.
         """
+        if self._view is None or region.space is not StateSpace.SHARED or not self._looks_back():
+            return None
+        return self._view.newer(region.index)
+
+    def write_async(self, region: Region, lane: int, payload: Payload) -> None:
+        """Before a copy that was issued by this lane writes a region: its block's held stores are first, all see it."""
         if region.space is StateSpace.SHARED:
-            if self._view is not None and payload.held is None:
-                payload = self._view.later(region.index, payload) if races and self._looks_back() else payload
+            if self._view is not None:
                 self._view.write(region.index, payload)
         elif region.backing.veil is not None:
             issuers = np.full(region.offsets.size, lane)
             self.touch(region.backing, region.offsets, region.nbytes, issuers, writes=False)
             region.backing.veil.forget(region.index)
-        return payload
 
     def read_operand(self, offsets: Lanes, nbytes: int, chunks: Bytes) -> Bytes:
         """What `wgmma` reads of shared memory where it races with generic stores, of which memory holds `chunks`."""
@@ -176,6 +191,10 @@ class Overlay:
             self._fenced[blocks] = self._time
         if StateSpace.SHARED in spaces and self._view is not None:
             self._view.fence(blocks)
+
+    def misbehaves(self) -> bool:
+        """Whether something that the ISA leaves undefined shows."""
+        return bool(self._draw.random() < _SHOWN_SHARE)
 
     def _looks_back(self) -> bool:
         return bool(self._draw.random() < self._stale_share)
@@ -282,6 +301,12 @@ def _bytes(offsets: Lanes, size: int) -> Lanes:
     """The bytes of elements, one element after the other."""
     index: Lanes = (offsets[:, None] + np.arange(size)).reshape(-1)
     return index
+
+
+def _values(raw: Bytes, written: Bytes, size: int) -> tuple[Bits, Bits | None]:
+    """Bytes of elements as values and undefined-bit masks."""
+    masks = _words(~written, size)
+    return _words(raw, size), masks if masks.any() else None
 
 
 def _raw(values: Bits, size: int) -> Bytes:
