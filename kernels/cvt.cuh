@@ -34,3 +34,16 @@ __device__ __forceinline__ unsigned cvt_rn_bf16x2_f32(float upper, float lower) 
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(upper), "f"(lower));
     return pair;
 }
+
+// The lower code becomes the lower half; exact.
+__device__ __forceinline__ unsigned cvt_rn_f16x2_e4m3x2(unsigned short codes) {
+    unsigned pair;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(codes));
+    return pair;
+}
+
+__device__ __forceinline__ unsigned cvt_rn_f16x2_e5m2x2(unsigned short codes) {
+    unsigned pair;
+    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(pair) : "h"(codes));
+    return pair;
+}

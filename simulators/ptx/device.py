@@ -156,6 +156,8 @@ class Device:
         shared_base: address of a block's first byte of shared memory. Hardware begins at 0x400; a kernel that its own
             declared alignments make right is right at every multiple of 16 (`SHARED_BASES`).
         large_clusters: allow clusters of more than 8 blocks, which are not portable.
+        lowest_leader: `elect.sync` elects the lowest lane under the adversarial schedule too, which PTX does not
+            promise and some kernels rely on, those of CUTLASS for sm_90 among them.
         engine: "fast", in machine code where it can, or "reference"; they give the same.
         order: check that conflicting accesses are ordered; without it a launch is faster and has no race findings.
         profile: also count instructions by opcode and passes of shared memory, and note bank conflicts; slower.
@@ -182,6 +184,7 @@ class Device:
         profile: bool = False,
         shared_base: int = SHARED_BASE,
         large_clusters: bool = False,
+        lowest_leader: bool = False,
     ) -> None:
         self.arch = arch
         self.limits = Limits.of(arch)
@@ -192,6 +195,7 @@ class Device:
         self.profile = profile
         self.shared_base = _checked_base(shared_base)
         self.large_clusters = large_clusters
+        self.lowest_leader = lowest_leader
         self.memory = GlobalMemory(memory_limit_bytes)
         self._schedule_name = ScheduleName.parse(schedule)
         self._seed = _checked_seed(seed)
@@ -203,7 +207,7 @@ class Device:
         self._launches += 1
         if self._schedule_name is ScheduleName.FRIENDLY:
             return Friendly()
-        return Adversarial(np.random.SeedSequence((self._seed, self._launches)))
+        return Adversarial(np.random.SeedSequence((self._seed, self._launches)), self.lowest_leader)
 
     def submit(self, prepared: Prepared) -> Report:
         """Run a launch, or remember it for the graph that is being captured."""

@@ -135,8 +135,9 @@ def launch(
 
 
 def _can_be_weak(program: Program, shape: LaunchShape) -> bool:
-    """Whether anybody could tell that a block's stores come late: another block, or the async proxy."""
-    return shape.grid != (1, 1, 1) or program.has_asynchronous or program.has_warpgroups
+    """Whether anybody could tell that a block's stores come late: another block, another proxy, a load without one."""
+    non_coherent = any(step.access is not None and step.access.non_coherent for step in program.steps)
+    return shape.grid != (1, 1, 1) or program.has_asynchronous or program.has_warpgroups or non_coherent
 
 
 def _says_cluster(program: Program, shape: LaunchShape) -> bool:

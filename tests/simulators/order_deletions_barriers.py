@@ -44,7 +44,7 @@ DELETIONS: tuple[Deletion, ...] = (
         "if False:", "acquired, then a barrier"),
     check("bar.sync, bar.red", "and no peer", ORDER + "__init__", "not clustered and not _has_engines(program)",
         "not _has_engines(program)", "a barrier of all blocks is none of the cluster"),
-    edge("bar.arrive", "a thread knows of its own arrival", ORDER + "knows", "known |= lanes == others",
+    edge("bar.arrive", "a thread knows of its own arrival", ORDER + "_known", "known |= lanes == others",
         "pass", "a thread that knows of all arrivals may arrive again"),
     check("bar.arrive", "a round is known as writes are", ORDER + "knows",
         "self.knowledge.number[Plane.READS] if reads else 0", "self.knowledge.number[Plane.READS]",

@@ -44,6 +44,12 @@ PAIRS: dict[str, Pair] = {
         "bar.arrive 1, 64; @%p0 st.shared.u32 [tile], 2;| ret; C: bar.sync 1, 64; ld.shared.u32 %r9, [tile]; ret;",
         "ld.shared.u32 reads",
     ),
+    "bar.arrive in one of two blocks": Pair(
+        "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 1; and.pred %p3, %p1, %p2; and.pred %p4, %p0, %p2;"
+        "|@%p4 st.global.u32 [%d1], 1;|| @%p3 bar.arrive 1, 64; ||@%p4 st.global.u32 [%d1], 1;| @%p3 ret;"
+        "bar.sync 1, 64; setp.eq.u32 %p5, %r0, 32; and.pred %p5, %p5, %p2; @%p5 ld.global.u32 %r9, [%d1]; ret;",
+        "ld.global.u32 reads", blocks=2,
+    ),
     "bar.arrive learns nothing": Pair(
         f"{THREAD_32} @!%p1 bra C; bar.|sync|arrive| 1, 64; @!%p0 ret; R: ld.relaxed.gpu.global.u32 %r3, [%d1+2048];"
         "setp.eq.u32 %p3, %r3, 0; @%p3 bra R; ld.global.u32 %r9, [%d1]; ret;"

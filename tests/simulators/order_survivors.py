@@ -11,6 +11,7 @@ FIRST = "no wave has more warps than the first, whose room the others use"
 ASKED = "more must be known for the short cut, and what does not pass there is checked in full"
 PEERS = "nobody touches the shared memory of a block without peers at its end"
 VIEW = "what an access that does not race reads of the async proxy's view, where there is one, is what memory holds"
+TOLD = "what anybody learns of a folded stretch was published in it, and to publish unfolds"
 NOBODY = "nothing was published in memory that nobody has accessed"
 FOLD = "what is folded of one block, or of blocks that lack lanes, machine code does not use, or it is the same"
 
@@ -105,7 +106,20 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "shadow is None is False": NOBODY,
     },
     "order.knowledge:Knowledge.__init__": {
-        "last is None or not again or last.has_changed is True": QUICK,
+        "last is not None and last.views.shape == size is True": FIRST,
+        "last is not None and last.views.shape == size is False": QUICK,
+        "again is None or again.has_changed is True": QUICK,
+        "without last.views.shape == size in last is not None and last.views.shape == size": FIRST,
+        "last.views.shape != size, not last.views.shape == size": FIRST,
+    },
+    "order.knowledge:Knowledge.has_changed": {
+        "self.engines.max() > 0, not self.engines.max() >= 0": NEVER,
+    },
+    "order.knowledge:Knowledge.forget_minds": {
+        "without self.before_change()": TOLD,
+    },
+    "order.knowledge:Knowledge._join_maps": {
+        "not self.views[plane, lanes, core.FOREIGN].any() is False": QUICK,
     },
     "order.knowledge:Knowledge.first_component": {
         "self.engines[engine] <= 0, not self.engines[engine] < 0": NEVER,
@@ -121,25 +135,13 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "not spare is True": ROOM,
         "without self._clocks.barriers += more": ROOM,
     },
-    "order.objects:Objects.arrive": {
-        "object_ is None is False": QUICK,
-    },
     "order.objects:Objects._published": {
         "not lanes.size is False": QUICK,
     },
-    "order.objects:Objects.copies_land": {
-        "object_ is None is False": QUICK,
-    },
     "order.objects:Objects.complete": {
-        "object_ is None is False": QUICK,
-        "without object_.phases.pop(phase - _KEPT_PHASES, None)": QUICK,
-    },
-    "order.objects:Objects.acquire": {
-        "object_ is None is False": QUICK,
+        "without object_.phases.pop(phase - _KEPT_PHASES, None)": ROOM,
     },
     "order.objects:Objects.block_complete": {
-        "snapshot is not None and here.size is True": QUICK,
-        "without snapshot is not None in snapshot is not None and here.size": QUICK,
         "without here.size in snapshot is not None and here.size": QUICK,
     },
     "order.objects:Objects._shares": {
@@ -177,6 +179,11 @@ SURVIVORS: dict[str, dict[str, str]] = {
          "differs[level])"): QUICK,
         ("without level == scope or differs[level] in kept[level][0, core.TICK] and (level == scope or "
          "differs[level])"): QUICK,
+    },
+    "order.patterns:Patterns._read": {
+        "each[0] > party.scope is True": QUICK,
+        "each[0] >= party.scope, not each[0] > party.scope": QUICK,
+        "without self._seen[key] = [each for each in self._seen[key] if each[0] > party.scope]": QUICK,
     },
     "order.patterns:Patterns._take": {
         "place.sequential is True": QUICK,

@@ -1,6 +1,6 @@
 """The blocks that are resident together: the whole machine state of one wave of a launch."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
@@ -39,6 +39,8 @@ from tileproof.simulators.ptx.program import Program, Scope, StateSpace
 START_CYCLES = 0x0000_0012_3456_7800
 
 
+# Bits that change in a register whose value the ISA leaves undefined: zero becomes 1.0.
+_DISTURBED_BITS = 0x3F80_0000
 # Special registers that hold the same in every wave of a launch.
 _OF_ALL_WAVES = ("%tid.", "%ntid.", "%nctaid.", "%laneid", "%warpid", "%nwarpid", "%lanemask_")
 
@@ -190,7 +192,16 @@ class Wave:
     @cached_property
     def products(self) -> ProductRegisters:
         """The registers of `wgmma`."""
-        return ProductRegisters(self.program, self.alive.size, self._reporter.report_step)
+        products = ProductRegisters(self.program, self.alive.size, self._reporter.report_step)
+        products.disturb = None if self.weak is None else self._disturb
+        return products
+
+    def _disturb(self, slots: Sequence[int], lanes: Lanes) -> None:
+        """Registers whose values the ISA leaves undefined: sometimes they show it."""
+        if self.weak is not None and self.weak.misbehaves():
+            for slot in slots:
+                values = self.registers.read(slot, lanes)
+                self.registers.write(slot, lanes, values ^ np.uint64(_DISTURBED_BITS), None)
 
     def _shared_spaces(self, window: Window) -> dict[StateSpace, Space]:
         """The block's own shared memory, and the cluster's: one and the same where clusters are single blocks."""

@@ -112,6 +112,25 @@ def use(wave: Wave, step: Step, pc: int, lanes: Lanes, words: Lanes) -> None:
         wave.order.access(kind, step, pc, lanes, StateSpace.SHARED, wave.shared, offsets, OBJECT_BYTES)
 
 
+def use_by_copy(wave: Wave, step: Step, pc: int, lanes: Lanes, words: Lanes) -> None:
+    """Tell the order core that copies which lanes issue use objects: who sees the phase complete knows of it."""
+    barriers = wave.asynchronous.barriers
+    wave.order.async_access(
+        Engine.BARRIER,
+        barriers.phase[words].astype(np.int64),
+        step,
+        pc,
+        lanes,
+        False,
+        StateSpace.SHARED,
+        wave.shared,
+        words << WORD_SHIFT,
+        OBJECT_BYTES,
+        barriers.component[words].astype(np.int64),
+        generic=True,
+    )
+
+
 def usable(wave: Wave, step: Step, lanes: Lanes, words: Lanes) -> Lanes:
     """Positions whose object is live; reports the others."""
     life = wave.asynchronous.barriers.life[words]

@@ -139,9 +139,8 @@ class Patterns:
         self._awaited: list[Views] = []
         # What a lane's relaxed reads of a place and size saw, and how far away, for an acquire of it that follows.
         self._seen: dict[tuple[int, int, int, int], list[tuple[Scope, Snapshot]]] = {}
-        # What of a place a reading has taken already: its version, and how often what was seen had been used up.
-        self._taken: dict[_Reading, tuple[int, int]] = {}
-        self._used_up = 0
+        # The version of a place that a reading has taken already.
+        self._taken: dict[_Reading, int] = {}
         self._wide = knowledge.number[Plane.ANY_SCOPE]  # there is one where anything is published
         self._exact = [plane for plane in range(len(knowledge.planes)) if plane != self._wide]
         self._sequential, self._seen_plane = knowledge.number[Plane.FENCED], knowledge.number[Plane.SEEN]
@@ -381,15 +380,16 @@ class Patterns:
         """What a strong read of a place learns, or keeps for a fence."""
         place = places.find(*where)
         reading = (lane, where, party.nbytes, party.scope, acquire)
-        if place is not None and self._taken.get(reading) != (place.version, self._used_up):
+        if place is not None and self._taken.get(reading) != place.version:
             self._make_room()
             self._take(place, where, lane, party, acquire)
-            self._taken[reading] = (place.version, self._used_up)
-        if acquire and self._seen:
-            for distance, snapshot in self._seen.pop((lane, *where, party.nbytes), []):
-                self._used_up += 1
+            self._taken[reading] = place.version
+        key = (lane, *where, party.nbytes)
+        if acquire and key in self._seen:
+            for distance, snapshot in self._seen[key]:
                 if distance <= party.scope:
                     self._knowledge.learn(self._knowledge.views, np.array([lane]), snapshot, self._exact)
+            self._seen[key] = [each for each in self._seen[key] if each[0] > party.scope]
 
     def _take(self, place: Place, where: tuple[int, int], lane: int, party: Party, acquire: bool) -> None:
         who = np.array([lane])
