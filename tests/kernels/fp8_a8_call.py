@@ -69,6 +69,8 @@ class Call:
     #: What the activation scales are around; sums are about 2^10 · sqrt(K).
     scale: float = 2.0**-8
     nan_token: int | None = None
+    #: Widths of the outputs of a projection, relative to each other; ninfer's own where nothing is said.
+    parts: tuple[int, ...] = ()
     _kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -76,7 +78,7 @@ class Call:
         """Columns of the outputs."""
         if self.site.paired:
             return (self.rows // 2,)
-        parts = PROPORTIONS.get(self.site.name, (1,))
+        parts = self.parts or PROPORTIONS.get(self.site.name, (1,))
         return tuple(self.rows * part // sum(parts) for part in parts)
 
     @property

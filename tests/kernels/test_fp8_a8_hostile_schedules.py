@@ -3,7 +3,14 @@
 import pytest
 from fp8_a8_call import RAGGED_ROWS, TILED_ROWS, Call, check
 
-from tileproof.kernels.fp8_a8_call_site import CALL_SITES, LINEAR_ADD, LINEAR_SWIGLU, CallSite
+from tileproof.kernels.fp8_a8_call_site import (
+    ATTN_INPUT_PROJ,
+    CALL_SITES,
+    GDN_INPUT_PROJ,
+    LINEAR_ADD,
+    LINEAR_SWIGLU,
+    CallSite,
+)
 from tileproof.kernels.fp8_a8_selector import Route
 from tileproof.simulators.ptx.device import SHARED_BASES
 
@@ -16,6 +23,9 @@ EDGES = {
 }
 # Past the depth of the ring; of the fallback, no multiple of anything.
 DEPTHS = {Route.CP_ASYNC: 384, Route.TMA: 320, Route.FALLBACK: 33}
+# A row tile for each output of a projection.
+ROWS = TILED_ROWS | {ATTN_INPUT_PROJ: 4 * 128, GDN_INPUT_PROJ: 2 * 128}
+PARTS = {ATTN_INPUT_PROJ: (1, 1, 1, 1), GDN_INPUT_PROJ: (1, 1)}
 # Dynamic shared memory begins at the next multiple of what a kernel declares.
 PLACES = (SHARED_BASES[0], SHARED_BASES[4])
 
@@ -23,8 +33,8 @@ every_site = pytest.mark.parametrize("site", CALL_SITES, ids=lambda site: site.n
 
 
 def check_schedules(site: CallSite, route: Route, tokens: int, seeds: range) -> None:
-    rows = RAGGED_ROWS[site] if route is Route.FALLBACK else TILED_ROWS[site]
-    call = Call(site, tokens, rows, DEPTHS[route], seed=tokens, scale=2.0**-14)
+    rows, parts = (RAGGED_ROWS[site], ()) if route is Route.FALLBACK else (ROWS[site], PARTS.get(site, ()))
+    call = Call(site, tokens, rows, DEPTHS[route], seed=tokens, scale=2.0**-14, parts=parts)
     for seed in seeds:
         check(call, route, schedule="adversarial", seed=seed, shared_base=PLACES[seed % len(PLACES)])
 

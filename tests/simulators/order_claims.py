@@ -7,11 +7,12 @@ from inspect import signature
 import pytest
 import test_order_folding
 import test_order_many_readers
+import test_order_notes
 import test_order_polling
 import test_order_waves
 from order_cases import Claim
 
-MODULES = (test_order_folding, test_order_polling, test_order_many_readers, test_order_waves)
+MODULES = (test_order_folding, test_order_polling, test_order_many_readers, test_order_notes, test_order_waves)
 
 
 def claims() -> list[Claim]:

@@ -1,8 +1,18 @@
 """Deletions: fences and strong accesses."""
 
-from order_deletion import CHECKS, ORDER, PATTERNS, Deletion, check, edge
+from order_deletion import CHECKS, CORE, ORDER, PATTERNS, Deletion, check, edge
 
 DELETIONS: tuple[Deletion, ...] = (
+    edge("strong atomic", "comes after what it reads", CORE + "_knows_any", "", "return False",
+        "an atomic comes after what it reads"),
+    check("strong atomic", "a store reads nothing", CORE + "find_conflicts", "if other & ATOMIC and asked", "if asked",
+        "an atomic comes after what it reads"),
+    edge("strong atomic", "and after what that has read", CORE + "find_conflicts", "observed = bool(other & ATOMIC)",
+        "observed = False", "a counter that the last one takes back"),
+    check("strong atomic", "if that is an atomic, too", CORE + "find_conflicts", "observed = bool(other & ATOMIC)",
+        "observed = True", "a counter that the last one takes back"),
+    check("strong atomic", "for those who know it", CORE + "_knows_any", "", "return True",
+        "what an atomic read, by a thread that does not know it"),
     edge("fence", "releases for the strong writes that follow", PATTERNS + "_keep", "", "pass", "fence before a flag"),
     edge("fence", "acquires for the strong reads before", PATTERNS + "_learn_awaited", "", "pass",
         "fence behind a flag"),
@@ -21,8 +31,8 @@ DELETIONS: tuple[Deletion, ...] = (
         "release, acquire = release and scope <= Scope.GPU, acquire and scope <= Scope.GPU",
         "a fence of the system's scope"),
     check("fence", "acquires from as far as its scope", PATTERNS + "_learn_awaited",
-        "distance <= scope or plane == self._wide", "True", "scope of an acquiring fence"),
-    check("fence", "which in a cluster is its", PATTERNS + "_learn_awaited", "distance <= scope or plane == self._wide",
+        "distance <= scope", "True", "scope of an acquiring fence"),
+    check("fence", "which in a cluster is its", PATTERNS + "_learn_awaited", "distance <= scope",
         "True", "an acquiring fence of the cluster"),
     check("fence", "the thread's own accesses up to now", PATTERNS + "_keep",
         "present[plane, :, core.TICK] = knowledge.ticks[lanes >> WARP_SHIFT] + 1", "pass", "data after a fence"),
@@ -83,9 +93,9 @@ DELETIONS: tuple[Deletion, ...] = (
     edge("strong load", "heads of other clusters", PATTERNS + "_learn_outside", "", "pass",
         "release and acquire between clusters"),
     edge("strong load", "an acquire takes what a relaxed one saw there", PATTERNS + "_read",
-        "if acquire and self._seen:", "if False:", "an acquire behind a relaxed read of one place"),
-    check("strong load", "there only", PATTERNS + "_read", "self._seen.pop((lane, *where, party.nbytes), [])",
-        "[each for seen in self._seen.values() for each in seen]", "an acquire behind a relaxed read of one place"),
+        "if acquire and key in self._seen:", "if False:", "an acquire behind a relaxed read of one place"),
+    check("strong load", "there only", PATTERNS + "_read", "key = (lane, *where, party.nbytes)",
+        "key = next(iter(self._seen), None)", "an acquire behind a relaxed read of one place"),
     check("strong load", "as far as its scope", PATTERNS + "_read", "if distance <= party.scope:", "if True:",
         "scope of an acquire behind a relaxed read of one place"),
     edge("strong load", "flags in shared memory", ORDER + "_places_in", "", "return Places()",

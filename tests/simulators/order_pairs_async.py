@@ -20,6 +20,9 @@ SECOND_WAIT = WAIT.replace("W:", "V:").replace("bra W", "bra V").replace(", 0", 
 REDUCE_OUT = """cp|.reduce||.async.bulk.global.shared::cta.bulk_group|.add.u32|| [%d1], [%r5], 256;
     cp.async.bulk.commit_group;"""
 
+REDUCE_16 = """cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1], [%r5], 16; cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group 0;"""
+
 
 def used(use: str) -> str:
     """Thread 0 initialises, and a neighbour uses the object."""
@@ -175,6 +178,15 @@ PAIRS: dict[str, Pair] = {
         ONE + "st.shared.u32 [%r7], %r0; fence.proxy.async; bar.sync 0; @!%p0 ret;" + REDUCE_OUT
         + "cp.async.bulk.wait_group 0; ret;",
         "the bulk copy's write", blocks=2,
+    ),
+    "a plain store, then two bulk reductions": Pair(
+        ONE + "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 0; setp.eq.u32 %p3, %r0, 32; and.pred %p3, %p3, %p2;"
+        "@%p0 st.shared.v4.u32 [tile], {%r0, %r0, %r0, %r0}; @%p3 st.global.v4.u32 [%d1], {%r0, %r0, %r0, %r0};"
+        "fence.proxy.async; bar.sync 0; @!%p0 ret; @!%p2 bra S;" + REDUCE_16
+        + "|st.release|st.relaxed|.gpu.global.u32 [%d1+2048], 1; ret;"
+        "S: ld.acquire.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p3, %r3, 0; @%p3 bra S; fence.proxy.async;"
+        + REDUCE_16 + "ret;",
+        "that another thread wrote", blocks=2,
     ),
     "a byte read beside a bulk reduction": Pair(
         ONE + "st.shared.u32 [%r7], %r0; fence.proxy.async; bar.sync 0; @!%p0 ret;"

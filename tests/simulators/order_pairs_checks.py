@@ -44,6 +44,12 @@ PAIRS: dict[str, Pair] = {
         "bar.arrive 1, 64; @%p0 st.shared.u32 [tile], 2;| ret; C: bar.sync 1, 64; ld.shared.u32 %r9, [tile]; ret;",
         "ld.shared.u32 reads",
     ),
+    "bar.arrive in one of two blocks": Pair(
+        "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 1; and.pred %p3, %p1, %p2; and.pred %p4, %p0, %p2;"
+        "|@%p4 st.global.u32 [%d1], 1;|| @%p3 bar.arrive 1, 64; ||@%p4 st.global.u32 [%d1], 1;| @%p3 ret;"
+        "bar.sync 1, 64; setp.eq.u32 %p5, %r0, 32; and.pred %p5, %p5, %p2; @%p5 ld.global.u32 %r9, [%d1]; ret;",
+        "ld.global.u32 reads", blocks=2,
+    ),
     "bar.arrive learns nothing": Pair(
         f"{THREAD_32} @!%p1 bra C; bar.|sync|arrive| 1, 64; @!%p0 ret; R: ld.relaxed.gpu.global.u32 %r3, [%d1+2048];"
         "setp.eq.u32 %p3, %r3, 0; @%p3 bra R; ld.global.u32 %r9, [%d1]; ret;"
@@ -110,6 +116,10 @@ PAIRS: dict[str, Pair] = {
         f"@%p0 st.global.u32 [%d1], |7|1|; {THREAD_32} @%p2 st.global.u32 [%d1], 7; ret;",
         "writes global memory that another thread wrote",
     ),
+    "equal values of too small a scope": Pair(
+        later("st.relaxed.cta.global.u32 [%d1], 7;", "st.relaxed.cta.global.u32 [%d1], |7|8|;"),
+        "the scope of one", FindingKind.SCOPE, blocks=2,
+    ),
     "equal values by one instruction": Pair("st.global.u32 [%d1], |7|%r0|; ret;", "threads write different values"),
     "all lanes read each row of ldmatrix": Pair(
         OBJECT.replace("COUNT", "32") + "setp.eq.u32 %p5, %r0, 32; @%p1 bra R;"
@@ -124,6 +134,12 @@ PAIRS: dict[str, Pair] = {
         "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r9}, [%r8];"
         "|bar.warp.sync -1;|| @%p0 mbarrier.arrive.shared::cta.b64 _, [bar]; ret;",
         "writes shared memory that another thread read",
+    ),
+    "whose row of ldmatrix it is does not matter": Pair(
+        "mov.u32 %r5, tile; mad.lo.u32 %r8, %r0, 16, %r5; @!%p1 ret; setp.eq.u32 %p2, %r0, 5; setp.ge.u32 %p3, %r0, 5;"
+        "@%p2 st.shared.v4.u32 [%r8], {%r0, %r0, %r0, %r0}; |bar.warp.sync -1;|@%p3 bar.warp.sync -32;|"
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r9}, [%r8]; ret;",
+        "__syncwarp() is missing",
     ),
     "two launches": Pair(
         f"{THREAD_32} @%p2 ld.global.u32 %r9, [%d1]; |bar.sync 0;|| @%p0 st.global.u32 [%d1], 1; ret;", launches=2

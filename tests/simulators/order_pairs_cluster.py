@@ -10,6 +10,7 @@ CLUSTER = """mov.u32 %r5, tile; mov.u32 %r6, bar; mov.u32 %r20, %cluster_ctarank
     mapa.shared::cluster.u32 %r21, %r5, %r23; mapa.shared::cluster.u32 %r22, %r6, %r23; setp.eq.u32 %p7, %r20, 0;"""
 LEAVE = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;"
 WAIT_FOR_PEER = "W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [bar], 0; @!%p4 bra W;"
+RED_ASYNC = "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r21], %r0, [%r22];"
 
 #: Block 0 signals block 1's barrier, and thread 0 there goes on.
 SIGNALLED = CLUSTER + "@!%p0 bra L; @!%p7 bra B; SIGNAL bra L;B:" + WAIT_FOR_PEER + "THEN L:" + LEAVE
@@ -201,6 +202,16 @@ PAIRS: dict[str, Pair] = {
         "B: mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 4; |" + WAIT_FOR_PEER + "|| ld.shared.u32 %r9, [tile];"
         "L:" + LEAVE,
         "nobody on it waited for phase 0", blocks=2, cluster=2,
+    ),
+    "a plain store, then two red.async": Pair(
+        CLUSTER + "setp.eq.u32 %p8, %r0, 32; @%p7 bra A; @%p0 st.shared.u32 [tile], 5; bar.warp.sync -1; @!%p0 bra L;"
+        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r22];"
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 8;" + WAIT_FOR_PEER + "bra L;"
+        "A: @!%p1 bra S;" + WAIT_FOR_PEER.replace("W", "V") + "bar.warp.sync -1; @!%p0 bra L;" + RED_ASYNC
+        + "st.relaxed.gpu.global.u32 [%d1+2048], 1; bra L; S: @!%p8 bra L;"
+        "Q: ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p3, %r3, 0; @%p3 bra Q;"
+        "|" + WAIT_FOR_PEER.replace("W", "X") + "||" + RED_ASYNC + "L:" + LEAVE,
+        "that another thread wrote", blocks=2, cluster=2,
     ),
     "a barrier of all blocks is none of the cluster": Pair(
         "mov.u32 %r5, tile; mov.u32 %r20, %cluster_ctarank; xor.b32 %r23, %r20, 1;"

@@ -66,6 +66,26 @@ def later(first: str, then: str) -> str:
     return LATER.replace("FIRST", first).replace("THEN", then)
 
 
+#: Of four blocks, which come one after the other, the one that counts last takes the counter back; or the third one
+#: writes what it has counted.
+COUNTED = """
+    mov.u32 %r1, %ctaid.x; @!%p0 ret;
+    WAIT: ld.relaxed.gpu.global.u32 %r3, [%d1+2052]; setp.ne.u32 %p4, %r3, %r1; @%p4 bra WAIT;
+    atom.global.add.u32 %r2, [%d1+2048], 1; setp.eq.u32 %p3, %r2, 2;
+    ||@%p3 st.relaxed.gpu.global.u32 [%d1+2048], 3;|
+    add.u32 %r3, %r3, 1; st.relaxed.gpu.global.u32 [%d1+2052], %r3;
+    setp.ne.u32 %p2, %r2, 3; @%p2 ret; st.global.u32 [%d1+2048], 0; ret;
+"""
+
+#: Block 0 adds, then thread 0 of block 1, then thread 32 of block 1 with the scope of its block.
+NARROW = """
+    mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 0; @!%p2 bra SECOND;
+    @%p0 red.relaxed.gpu.global.add.u32 [%d1], 1; @%p0 st.relaxed.gpu.global.u32 [%d1+2048], 1; ret;
+    SECOND: ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p2, %r3, 0; @%p2 bra SECOND;
+    @%p0 red.relaxed.gpu.global.add.u32 [%d1], 1; |bar.sync 0;||
+    setp.eq.u32 %p3, %r0, 32; @%p3 red.relaxed.cta.global.add.u32 [%d1], 1; ret;
+"""
+
 #: Block 1 comes after block 0's release and before block 2's acquire of one place; it does not acquire itself.
 HANDED_ON = """
     mov.u32 %r1, %ctaid.x; @!%p0 ret; setp.eq.u32 %p2, %r1, 0; @%p2 bra GO; setp.eq.u32 %p2, %r1, 1; @%p2 bra MIDDLE;
@@ -106,7 +126,31 @@ def added_up(first: str, second: str) -> str:
     return ADDED_UP.replace("FIRST", first).replace("SECOND", second)
 
 
+#: Blocks 0 and 1 each publish a word; block 2 goes on.
+GATHERED = """
+    mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 2; mul.wide.u32 %d4, %r1, 4; add.s64 %d4, %d4, %d1;
+    setp.eq.u32 %p4, %r0, 32; setp.eq.u32 %p5, %r0, 64; setp.ge.u32 %p6, %r0, 64; @%p2 bra B; @!%p0 ret;
+    st.global.u32 [%d4], 1; PUBLISH ret; B:
+"""
+READ_BOTH = "ld.global.u32 %r4, [%d1]; ld.global.u32 %r5, [%d1+4]; ret;"
+
+
+def polled(label: str, form: str, offset: int) -> str:
+    """Until a flag is there."""
+    return f"{label}: ld.{form}.gpu.global.u32 %r3, [%d1+{offset}]; setp.eq.u32 %p3, %r3, 0; @%p3 bra {label};"
+
+
 PAIRS: dict[str, Pair] = {
+    "an atomic comes after what it reads": Pair(
+        later(
+            "red.relaxed.gpu.global.add.u32 [%d1], 1;",
+            "|atom.relaxed.gpu.global.add.u32 %r5, [%d1], 1;|st.relaxed.gpu.global.u32 [%d1], 1;|"
+            "st.global.u32 [%d1], 0;",
+        ),
+        blocks=2,
+    ),
+    "a counter that the last one takes back": Pair(COUNTED, blocks=4),
+    "what an atomic read, by a thread that does not know it": Pair(NARROW, kind=FindingKind.SCOPE, blocks=2),
     "fence before a flag": Pair(
         message("|fence.acq_rel.gpu;||" + RELAXED, POLL + "fence.acq_rel.gpu;"), "orders the two blocks", blocks=2
     ),
@@ -259,6 +303,12 @@ PAIRS: dict[str, Pair] = {
         handed_on("red.relaxed.gpu.global.add.|u32|u64| [%d1+2048], 1;"),
         "ld.global.u32 reads", FindingKind.SCOPE, blocks=3,
     ),
+    "a plain store where nothing was released": Pair(
+        message("st.|release|relaxed|.gpu.global.u32 [%d1+2048], 1;", "ld.acquire.gpu.global.u32 %r3, [%d1+2048];")
+        .replace("ld.global.u32 %r4", "st.global.u32 [%d1+64], 5; red.relaxed.gpu.global.add.u32 [%d1+64], 1;"
+            "ld.global.u32 %r4"),
+        "orders the two", blocks=2,
+    ),
     "a plain store ends a release": Pair(
         message("st.release.gpu.global.u32 [%d1+2048], 1; ||st.global.u32 [%d1+2048], 2;|",
             "ld.acquire.gpu.global.u32 %r3, [%d1+2048];"),
@@ -334,6 +384,63 @@ PAIRS: dict[str, Pair] = {
         + added_up("red.release", "T: ld.|acquire|relaxed|.gpu.global.u32 %r3, [%d1+2056]; setp.eq.u32 %p4, %r3, 0;"
             "@%p4 bra T; red.release"),
         "orders the two", threads=96, blocks=2,
+    ),
+    "releases of two blocks add up": Pair(
+        GATHERED.replace("PUBLISH", "red.|release|relaxed|.gpu.global.add.u32 [%d1+2048], 1;")
+        + "@!%p0 ret; P: ld.acquire.gpu.global.u32 %r3, [%d1+2048]; setp.ne.u32 %p3, %r3, 2; @%p3 bra P;" + READ_BOTH,
+        "orders the two", blocks=3,
+    ),
+    "relaxed reads of two places, then an acquire of one": Pair(
+        GATHERED.replace("PUBLISH", "fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [%d4+2048], 1;")
+        + "@!%p0 ret;" + polled("P", "relaxed", 2048) + polled("Q", "relaxed", 2052)
+        + "st.relaxed.gpu.global.u32 [%d1+2052], 2; ld.|acquire|relaxed|.gpu.global.u32 %r3, [%d1+2052];"
+        "ld.global.u32 %r4, [%d1+4]; ret;",
+        "orders the two", blocks=3,
+    ),
+    "relaxed reads of two places, then an acquire of one, in one block": Pair(
+        "setp.eq.u32 %p4, %r0, 32; setp.eq.u32 %p5, %r0, 64; or.pred %p6, %p0, %p4; @%p5 bra B; @!%p6 ret;"
+        "st.global.u32 [%d2], 1; fence.acq_rel.cta; st.relaxed.gpu.global.u32 [%d2+2048], 1; ret; B:"
+        + polled("P", "relaxed", 2048) + polled("Q", "relaxed", 2176)
+        + "st.relaxed.gpu.global.u32 [%d1+2176], 2; ld.|acquire|relaxed|.gpu.global.u32 %r3, [%d1+2176];"
+        "ld.global.u32 %r4, [%d1+128]; ret;",
+        "with no barrier between", threads=96,
+    ),
+    "a release hands on what was acquired before it": Pair(
+        GATHERED.replace(
+            "PUBLISH", "st.release.gpu.global.u32 [%d4+2048], 1; st.release.gpu.global.u32 [%d4+2064], 1;")
+        + "@%p4 bra S; @!%p0 ret;" + polled("P", "acquire", 2048) + polled("Q", "|acquire|relaxed|", 2052)
+        + "st.release.cta.global.u32 [%d1+2080], 1;" + polled("T", "acquire", 2064)
+        + "st.relaxed.gpu.global.u32 [%d1+2084], 1; ret; S:" + polled("U", "relaxed", 2084)
+        + "ld.acquire.cta.global.u32 %r3, [%d1+2080];" + READ_BOTH,
+        "orders the two", blocks=3,
+    ),
+    "what two threads acquired, through an mbarrier": Pair(
+        GATHERED.replace("PUBLISH", "st.release.gpu.global.u32 [%d4+2048], 1;")
+        + "@%p0 mbarrier.init.shared::cta.b64 [bar], 2; bar.sync 0; @%p5 bra R; @%p4 bra S; @!%p0 ret;"
+        + polled("P", "acquire", 2048) + "mbarrier.arrive.shared::cta.b64 _, [bar]; ret;"
+        "S:" + polled("Q", "|acquire|relaxed|", 2052) + "mbarrier.arrive.shared::cta.b64 _, [bar]; ret;"
+        "R: mbarrier.try_wait.parity.shared::cta.b64 %p7, [bar], 0; @!%p7 bra R;" + READ_BOTH,
+        "orders the two", blocks=3, threads=96,
+    ),
+    "what two threads acquired, through bar.arrive": Pair(
+        GATHERED.replace("PUBLISH", "st.release.gpu.global.u32 [%d4+2048], 1;")
+        + "@%p6 bra R; @!%p1 bra S; @!%p0 bra J;" + polled("P", "acquire", 2048)
+        + "J: bar.warp.sync -1; bar.arrive 1, 96; ret; S: @!%p4 bra K;" + polled("Q", "|acquire|relaxed|", 2052)
+        + "K: bar.warp.sync -1; bar.arrive 1, 96; ret; R: bar.sync 1, 96; @!%p5 ret;" + READ_BOTH,
+        "orders the two", blocks=3, threads=96,
+    ),
+    "a fence, a barrier, and then the flag": Pair(
+        "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 0; setp.eq.u32 %p4, %r0, 32; @!%p2 bra B;"
+        "@%p4 st.global.u32 [%d1], 7; bar.sync 0; @%p0 fence.acq_rel.|gpu|cta|; bar.sync 0;"
+        f"@%p0 {RELAXED} ret; B: @!%p0 ret;" + polled("P", "relaxed", 2048)
+        + "fence.acq_rel.gpu; ld.global.u32 %r4, [%d1]; ret;",
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=2,
+    ),
+    "an acquire of block scope reaches no other block's release": Pair(
+        message("st.release.gpu.global.u32 [%d1+2048], 1;", POLL).replace(
+            "@%p3 bra READ;", "@%p3 bra READ; red.relaxed.gpu.global.add.u32 [%d1+2048], 1;"
+            "ld.acquire.|gpu|cta|.global.u32 %r3, [%d1+2048];"),
+        "ld.global.u32 reads", FindingKind.SCOPE, blocks=2,
     ),
     "a sequential fence, then a release": Pair(
         UNFENCED_MIDDLE.replace("FIRST", "|fence.sc.gpu;|fence.acq_rel.gpu;| st.release").replace("HAND", "st.relaxed")

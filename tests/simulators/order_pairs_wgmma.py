@@ -41,7 +41,7 @@ REGISTERS: dict[str, Pair] = {
     for rule, (wrong, right, _) in RULES.items()
 }
 REGISTERS["wgmma: a chain of one shape"] = Pair(
-    f"{FENCE} {mma()} |{mma()} {COMMIT} {mma()} {mma(a=A)}|{mma(f'{C}, {E}', n=16)}| {DONE}",
+    f"{FENCE} {mma()} |{mma()} {COMMIT} {mma()} {mma(a=A)} {COMMIT} {WAIT} {mma()}|{mma(f'{C}, {E}', n=16)}| {DONE}",
     "", FindingKind.ASYNC, threads=128, frame=frame,
 )  # fmt: skip
 PAIRS: dict[str, Pair] = {

@@ -72,6 +72,21 @@ def test_a_multicast_writes_and_signals_every_block_of_its_mask(mask: int, sched
 
 
 @on_all_schedules
+def test_a_block_that_saw_a_peers_multicast_land_may_end(schedule: str, seed: int) -> None:
+    """No cluster barrier at the end, as in CUTLASS: each block waits for what the other one sends. One that does not
+    wait ends while its shared memory is written.
+    """
+    sent = f"""{setup(1)} mov.u16 %h0, 3; shl.b32 %r9, %r20, 8; add.u32 %r10, %r5, %r9;
+    @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 512;
+    @%p0 cp.async.bulk.shared::cluster.global.{COMPLETES}.multicast::cluster [%r10], [%d0], 256, [%r6], %h0;"""
+    right = run(f"{sent} {WAIT} ret;", schedule, seed, blocks=2, cluster=2)
+    assert right.findings == []
+    wrong = run(f"{sent} setp.eq.u32 %p7, %r20, 1; @%p7 ret; {WAIT} ret;", schedule, seed, blocks=2, cluster=2)
+    kinds = {finding.kind for finding in wrong.findings}
+    assert kinds & {FindingKind.RACE, FindingKind.USE_AFTER_FREE}
+
+
+@on_all_schedules
 def test_shared_memory_is_copied_to_a_peer(schedule: str, seed: int) -> None:
     body = f"""{setup(1)} mul.lo.u32 %r7, %r0, 4; add.u32 %r7, %r7, %r5; mad.lo.u32 %r8, %r20, 1000, %r0;
     st.shared.u32 [%r7+1024], %r8; fence.proxy.async; bar.sync 0; add.u32 %r9, %r5, 1024;

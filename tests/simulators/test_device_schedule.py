@@ -57,3 +57,13 @@ def test_leaders_are_members_and_stay() -> None:
             leader = schedule.leader(members)
             assert members >> leader & 1
             assert schedule.leader(members) == leader
+
+
+def test_the_lowest_lane_leads_where_that_is_asked_for() -> None:
+    members = (1, 0x8000_0000, 0xFFFF_FFFF, 0x0F0F_0000)
+    lowest = [0, 31, 0, 16]
+    for seed in range(5):
+        schedule = Adversarial(np.random.SeedSequence(seed), lowest_leader=True)
+        assert [schedule.leader(mask) for mask in members] == lowest
+    drawn = [Adversarial(np.random.SeedSequence(seed)).leader(0xFFFF_FFFF) for seed in range(5)]
+    assert any(drawn)

@@ -63,6 +63,7 @@ def test_a_read_of_block_scope_among_those_of_a_larger_one_races_with_a_strong_w
     assert finding.count == 1
 
 
+TOLD = "is checked against the last"
 #: The last block, by a count and fences, writes what a thread of every block has read.
 _LAST_BLOCK = """
     setp.eq.u32 %p0, %r1, 0; mov.u32 %r9, 1; ld.global.u32 %r10, [%d0]; bar.sync 0; @!%p0 bra DONE;
@@ -83,4 +84,16 @@ def test_accesses_that_are_too_many_to_be_kept_are_told(blocks: int, left_out: i
     text = kernel(_LAST_BLOCK.replace("LAST", str(blocks - 1)))
     report = agree(text, threads=32, blocks=blocks, prepare=_zeros)
     assert not report.findings
-    assert sum("is checked against the last" in note.message for note in report.notes) == left_out
+    assert [note.count for note in report.notes if TOLD in note.message] == [1] * left_out
+
+
+def test_blocks_that_nothing_orders_leave_nothing_out_that_is_worth_telling() -> None:
+    report = agree(kernel("ld.global.u32 %r10, [%d0];"), threads=32, blocks=core.LONGEST_KNOWN_CHAIN + 2)
+    assert not report.findings
+    assert not report.notes
+
+
+@pytest.mark.parametrize(("scope", "findings"), [("gpu", 0), ("cta", 1)])
+def test_a_step_of_more_threads_than_the_tables_have_room_for_is_checked(scope: str, findings: int) -> None:
+    store = f"mul.wide.u32 %d5, %r1, 4; add.s64 %d5, %d5, %d1; st.relaxed.{scope}.global.u32 [%d5], %r1;"
+    assert len(agree(kernel(store), threads=256, blocks=64).findings) == findings

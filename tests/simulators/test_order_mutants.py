@@ -15,7 +15,10 @@ from order_mutants import Mutant, mutants, places
 from order_survivors import SURVIVORS
 from test_order_deletions import KERNELS
 
-MOST_SECONDS = 60
+#: What an adversarial schedule may show by them is held by `tests/litmus`.
+ELSEWHERE = ("order.order:Order.knows_any", "order.order:Order._foreign_rows")
+PLACES = [place for place in places() if place not in ELSEWHERE]
+MOST_SECONDS = 10  # of the processor
 
 
 @lru_cache(maxsize=1)
@@ -40,13 +43,13 @@ def stop(*_: object) -> None:
 
 
 def fails(case: Traced) -> bool:
-    signal.alarm(MOST_SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
     try:
         return not case.holds()
     except Exception:
         return True
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def survives(mutant: Mutant, concerned: list[Traced]) -> bool:
@@ -69,15 +72,16 @@ def test_all_cases_hold() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", places())
+@pytest.mark.parametrize("place", PLACES)
 def test_a_fault_is_missed_or_known(place: str) -> None:
-    before = signal.signal(signal.SIGALRM, stop)
+    before = signal.signal(signal.SIGPROF, stop)
     try:
         concerned = [case for case in cases() if function_at(place).__code__ in case.codes]
-        found = {mutant.fault for mutant in mutants(place) if survives(mutant, concerned)}
+        known = SURVIVORS.get(place, {})
+        found = [each.fault for each in mutants(place) if each.fault not in known and survives(each, concerned)]
     finally:
-        signal.signal(signal.SIGALRM, before)
-    assert found <= set(SURVIVORS.get(place, ()))
+        signal.signal(signal.SIGPROF, before)
+    assert found == []
 
 
 def test_survivors_are_mutants() -> None:

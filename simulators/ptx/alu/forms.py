@@ -97,7 +97,7 @@ def _of_types(mnemonic: str, types: tuple[str, ...]) -> Iterator[Form]:
         if useful is None:
             useful = _useful(mnemonic, flags, types)
         waiting += [flags | {more} for more in QUALIFIERS if more in useful]
-        waiting += [flags - {less} | {more} for less in flags for more in QUALIFIERS if more in useful]
+        waiting += [flags - {less} | {more} for less in sorted(flags) for more in QUALIFIERS if more in useful]
 
 
 def _useful(mnemonic: str, flags: frozenset[str], types: tuple[str, ...]) -> frozenset[str]:

@@ -36,7 +36,8 @@ def load(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         for index in range(count):
             offsets = piece.offsets + index * access.size
             if weak is not None and not access.strong and space is StateSpace.GLOBAL:
-                loaded, undefined = weak.load(piece.backing, offsets, access.size, lanes[positions])
+                load = weak.load_incoherent if access.non_coherent else weak.load
+                loaded, undefined = load(piece.backing, offsets, access.size, lanes[positions])
             else:
                 loaded, undefined = piece.backing.load(offsets, access.size)
             values[index] = scatter(values[index], lanes.size, positions, loaded)

@@ -9,7 +9,7 @@ A `mov` between registers gives the other one the same standing: compilers renam
 assembler leaves out.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -71,6 +71,7 @@ class ProductRegisters:
         watched: steps, but for `wgmma` itself, that read or write such registers.
         registers: what is known of each register in each warp, for compiled code.
         warps: what is known of each warp, for compiled code.
+        disturb: changes registers of lanes whose values the ISA leaves undefined; None to leave them.
 
     Args:
         program: the kernel.
@@ -81,6 +82,7 @@ class ProductRegisters:
     def __init__(self, program: Program, warps: int, report: Report) -> None:
         self._program = program
         self._report = report
+        self.disturb: Callable[[Sequence[int], Lanes], None] | None = None
         watch = product_watch(program)
         self._row, self._shapes, self.watched = watch.rows, watch.shapes, watch.steps
         # One row a register, one column a warp: its standing; for each use the group of the last wgmma that uses it so;
@@ -182,14 +184,21 @@ class ProductRegisters:
                 f"{step.opcode} {what} that {other.opcode} at {other.where.place} may still use: no wgmma.wait_group "
                 "between covers it"
             )
-            hit = warps[(users == pc).any(axis=(0, 1))]
-            self._report(FindingKind.ASYNC, message, step, lanes[np.isin(lanes >> WARP_SHIFT, hit)])
+            hit = lanes[np.isin(lanes >> WARP_SHIFT, warps[(users == pc).any(axis=(0, 1))])]
+            self._report(FindingKind.ASYNC, message, step, hit)
+            self._disturb(other, hit)
 
     def _report_unfenced(self, step: Step, lanes: Lanes, warps: Lanes, wrong: Mask) -> None:
         hit = warps[wrong.any(axis=0)]
         if hit.size:
             message = f"{step.opcode} uses registers that were accessed since the last wgmma.fence: one is missing"
             self._report(FindingKind.ASYNC, message, step, lanes[np.isin(lanes >> WARP_SHIFT, hit)])
+            self._disturb(step, lanes[np.isin(lanes >> WARP_SHIFT, hit)])
+
+    def _disturb(self, step: Step, lanes: Lanes) -> None:
+        """The accumulators of a `wgmma` whose registers were touched too early are anything."""
+        if self.disturb is not None and step.product is not None:
+            self.disturb(step.product.d.slots, lanes)
 
 
 def _is_move(step: Step) -> bool:

@@ -121,6 +121,11 @@ class Schedule(Protocol):
         ...
 
 
+def lowest_lane(members: int) -> int:
+    """Of a member mask."""
+    return (members & -members).bit_length() - 1
+
+
 class Friendly:
     """Lock step, rearmost first; blocks and lanes in order."""
 
@@ -184,7 +189,7 @@ class Friendly:
 
     def leader(self, members: int) -> int:
         """See `Schedule.leader`: the lowest lane."""
-        return (members & -members).bit_length() - 1
+        return lowest_lane(members)
 
 
 class Adversarial:
@@ -192,12 +197,17 @@ class Adversarial:
 
     A turn runs the lanes of one warp at one instruction alone, or with a drawn share of the other warps that stand
     there; it may end where it would meet others. Lone turns give the wildest interleavings, shared ones the speed.
+
+    Args:
+        seed: of all draws.
+        lowest_leader: `elect.sync` elects the lowest lane.
     """
 
-    def __init__(self, seed: np.random.SeedSequence) -> None:
+    def __init__(self, seed: np.random.SeedSequence, lowest_leader: bool = False) -> None:
         self._random = np.random.default_rng(seed)
         self._weak = np.random.default_rng(seed.spawn(1)[0])
         self._leaders: dict[int, int] = {}
+        self._lowest_leader = lowest_leader
 
     def waves(self, blocks: int, most: int) -> Iterator[Lanes]:
         """See `Schedule.waves`."""
@@ -272,6 +282,8 @@ class Adversarial:
 
     def leader(self, members: int) -> int:
         """See `Schedule.leader`."""
+        if self._lowest_leader:
+            return lowest_lane(members)
         if members not in self._leaders:
             lanes = [lane for lane in range(32) if members >> lane & 1]
             self._leaders[members] = int(self._random.choice(lanes))

@@ -1,6 +1,6 @@
 """The blocks that are resident together: the whole machine state of one wave of a launch."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
@@ -39,6 +39,8 @@ from tileproof.simulators.ptx.program import Program, Scope, StateSpace
 START_CYCLES = 0x0000_0012_3456_7800
 
 
+# Bits that change in a register whose value the ISA leaves undefined: zero becomes 1.0.
+_DISTURBED_BITS = 0x3F80_0000
 # Special registers that hold the same in every wave of a launch.
 _OF_ALL_WAVES = ("%tid.", "%ntid.", "%nctaid.", "%laneid", "%warpid", "%nwarpid", "%lanemask_")
 
@@ -68,6 +70,7 @@ class LaunchMemory:
         warps: that one of them holds.
         grid_id: of the launch.
         order: of all its waves.
+        attend: to be called by what takes long: it raises when the launch's time is over.
         weak: draws late stores and stale loads; None if all see every store at once.
         registers: arrays for the registers of one wave after the other.
     """
@@ -81,6 +84,7 @@ class LaunchMemory:
     warps: int
     grid_id: int
     order: LaunchOrder
+    attend: Callable[[], None]
     weak: np.random.Generator | None = None
     registers: RegisterFile = field(default_factory=RegisterFile)
 
@@ -99,6 +103,7 @@ class Wave:
         warp_barrier_mask: for every lane that waits at a `bar.warp.sync`, the members that it names; else 0.
         cycles: the time that threads read.
         memory_number: of the device's global memory.
+        attend: see `LaunchMemory`.
         weak: what blocks see of global memory, where they do not all see the same.
 
     Args:
@@ -143,6 +148,7 @@ class Wave:
         self.warp_barrier_mask: Bits = np.zeros(lanes, np.uint64)
         self.cycles = START_CYCLES
         self.memory_number = memory.global_memory.number
+        self.attend = memory.attend
         self.spaces: dict[StateSpace, Space] = {
             StateSpace.GLOBAL: memory.global_memory,
             **self._shared_spaces(shared.owned_by(geometry.lanes_per_block)),
@@ -186,7 +192,16 @@ class Wave:
     @cached_property
     def products(self) -> ProductRegisters:
         """The registers of `wgmma`."""
-        return ProductRegisters(self.program, self.alive.size, self._reporter.report_step)
+        products = ProductRegisters(self.program, self.alive.size, self._reporter.report_step)
+        products.disturb = None if self.weak is None else self._disturb
+        return products
+
+    def _disturb(self, slots: Sequence[int], lanes: Lanes) -> None:
+        """Registers whose values the ISA leaves undefined: sometimes they show it."""
+        if self.weak is not None and self.weak.misbehaves():
+            for slot in slots:
+                values = self.registers.read(slot, lanes)
+                self.registers.write(slot, lanes, values ^ np.uint64(_DISTURBED_BITS), None)
 
     def _shared_spaces(self, window: Window) -> dict[StateSpace, Space]:
         """The block's own shared memory, and the cluster's: one and the same where clusters are single blocks."""

@@ -39,6 +39,7 @@ def bulk(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         targets = by_lane(here, find(wave, step, form.target, here, nbytes, ALIGNMENT, "writes"))
         words = _barriers(wave, step, form, here)
         for lane in here.tolist():
+            wave.attend()
             if lane in sources and lane in targets and (form.barrier is None or lane in words):
                 _issue(wave, step, pc, form, lane, sources[lane], targets[lane], words.get(lane, NONE), nbytes, twins)
 
@@ -179,7 +180,7 @@ def issue(
         barriers.promised[word], barriers.promised_at[word] = phase + 1, pc
         barriers.issued[word] += nbytes
         signals.check_bytes(wave, step, np.array([lane]), np.array([word]))
-        signals.use(wave, step, pc, np.array([lane]), np.array([word]))
+        signals.use_by_copy(wave, step, pc, np.array([lane]), np.array([word]))
         _check_block(wave, step, lane, target.region, word)
         flight = BulkCopy(step, lane, source, target, nbytes, NONE, (word,), phase)
         readers = writers = (Engine.BARRIER, phase)
@@ -205,8 +206,11 @@ def issue(
             generic=generic,
             reduces=written and isinstance(target, Reduction),
         )
-        if races and not generic:
-            flight.races |= {written}
+        if races and not generic and wave.weak is not None:
+            if written and isinstance(target, Region):
+                flight.later = wave.weak.overtakes(region)
+            elif not written:
+                flight.races = True
         (wave.count_written if written else wave.count_read)(region.space, region.nbytes * count)
     if again:
         wave.note(f"threads of a warp copy the same bytes to one place by one {step.opcode}", step.where, 1)
@@ -273,7 +277,8 @@ class BulkCopy:
         words: that mbarrier.
         phase: to which it is bound.
         payload: what was read, once it was.
-        races: False, True or both if its read or its write races with an earlier generic access.
+        races: its read races with an earlier generic store.
+        later: generic stores that race with its write and come after it.
     """
 
     step: Step
@@ -285,7 +290,8 @@ class BulkCopy:
     words: tuple[int, ...] = ()
     phase: int = 0
     payload: Payload | None = field(default=None, init=False)
-    races: set[bool] = field(default_factory=set, init=False)
+    races: bool = field(default=False, init=False)
+    later: Payload | None = field(default=None, init=False)
 
     def hide(self) -> None:
         """See `Flight`."""
@@ -296,7 +302,7 @@ class BulkCopy:
         if self.payload is None:
             self.payload = self.source.load()
             if wave.weak is not None and isinstance(self.source, Region):
-                self.payload = wave.weak.read_async(self.source, self.lane, self.payload, races=False in self.races)
+                self.payload = wave.weak.read_async(self.source, self.lane, self.payload, races=self.races)
             if not isinstance(self.target, Reduction):
                 self._check_output(wave, self.payload)
         return self.payload
@@ -317,8 +323,8 @@ class BulkCopy:
             return False
         payload = self.read(wave)
         if wave.weak is not None:
-            payload = wave.weak.write_async(self.target.region, self.lane, payload, races=True in self.races)
-        self.target.store(payload)
+            wave.weak.write_async(self.target.region, self.lane, payload)
+        self.target.store(payload if self.later is None else self.later.over(payload))
         if isinstance(self.target, Reduction):
             self._check_output(wave, self.target.region.load())
         if self.words:

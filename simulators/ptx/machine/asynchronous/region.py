@@ -28,6 +28,12 @@ class Payload:
     written: Bytes | None = None
     held: HeldBytes | None = None
 
+    def over(self, earlier: "Payload") -> "Payload":
+        """The bytes of this one that were written, over those of an earlier one."""
+        assert self.written is not None
+        written = None if earlier.written is None else np.maximum(earlier.written, self.written)
+        return Payload(np.where(self.written != 0, self.data, earlier.data), written)
+
     @classmethod
     def of_values(cls, values: Sequence[Bits], undefined: Sequence[Bits] | None, size: int) -> "Payload":
         """The payload of one lane's registers: one value of `size` bytes after the other."""

@@ -40,6 +40,7 @@ def turns(wave: Wave, words: Lanes) -> Iterator[Lanes]:
     drawn = wave.lane_order(words.size)
     left = np.arange(words.size) if drawn is None else drawn
     while left.size:
+        wave.attend()
         _, first = np.unique(words[left], return_index=True)
         yield left[np.sort(first)]
         left = np.delete(left, first)
@@ -109,6 +110,25 @@ def use(wave: Wave, step: Step, pc: int, lanes: Lanes, words: Lanes) -> None:
     if lanes.size:
         kind, offsets = AccessKind(False, strong=True, scope=Scope.SYS), words << WORD_SHIFT
         wave.order.access(kind, step, pc, lanes, StateSpace.SHARED, wave.shared, offsets, OBJECT_BYTES)
+
+
+def use_by_copy(wave: Wave, step: Step, pc: int, lanes: Lanes, words: Lanes) -> None:
+    """Tell the order core that copies which lanes issue use objects: who sees the phase complete knows of it."""
+    barriers = wave.asynchronous.barriers
+    wave.order.async_access(
+        Engine.BARRIER,
+        barriers.phase[words].astype(np.int64),
+        step,
+        pc,
+        lanes,
+        False,
+        StateSpace.SHARED,
+        wave.shared,
+        words << WORD_SHIFT,
+        OBJECT_BYTES,
+        barriers.component[words].astype(np.int64),
+        generic=True,
+    )
 
 
 def usable(wave: Wave, step: Step, lanes: Lanes, words: Lanes) -> Lanes:

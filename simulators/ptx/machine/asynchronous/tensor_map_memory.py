@@ -93,6 +93,8 @@ def _find(wave: Wave, step: Step, place: Place, lane: Lanes, verb: str) -> Itera
 def _access(wave: Wave, step: Step, pc: int, lane: Lanes, found: Found, kind: AccessKind) -> None:
     chunks = Found(found.space, found.backing, np.zeros_like(_CHUNKS), found.offsets + _CHUNKS)
     check_objects(wave, step, lane, chunks, 16, "writes" if kind.writes else "reads")
+    if wave.weak is not None and found.space is StateSpace.GLOBAL:
+        wave.weak.touch(found.backing, found.offsets, NBYTES, lane, writes=kind.writes)
     owners = np.repeat(lane, _PIECES.size)
     wave.order.access(kind, step, pc, owners, found.space, found.backing, found.offsets + _PIECES, ALIGNMENT)
     (wave.count_written if kind.writes else wave.count_read)(found.space, NBYTES)

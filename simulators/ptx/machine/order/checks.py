@@ -195,7 +195,7 @@ class Checks:
             single = flags & core.SINGLE != 0
             if self._pass(memory, shadow, pc, lanes, offsets, nbytes, flags, single, components, at):
                 return False
-        asked = 128 if flags & core.SINGLE and engine == 4 else 1
+        asked = 128 if engine == Engine.WGMMA + 1 else 1
         count = self._find(memory, shadow, lanes, offsets, nbytes, flags, asked)
         if count:
             self._report(step, lanes, space, flags, count, asked, None)

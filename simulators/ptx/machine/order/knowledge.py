@@ -86,10 +86,10 @@ class Knowledge:
         self.number |= {plane: index for index, plane in enumerate(self.planes)}
         self.shape = shape
         size = len(self.planes), lanes, core.VIEW_COLUMNS
-        again = last is not None and last.views.shape == size
-        self.views: Views = last.views if last is not None and again else np.empty(size, np.int32)
+        again = last if last is not None and last.views.shape == size else None
+        self.views: Views = np.zeros(size, np.int32) if again is None else again.views
         self._changed = False
-        if last is None or not again or last.has_changed:
+        if again is None or again.has_changed:
             self.views.fill(0)
             for plane in self.own_planes:
                 self.views[plane, :, core.TICK] = core.EVER
@@ -122,7 +122,6 @@ class Knowledge:
 
     def first_component(self, engine: Engine) -> int:
         """The first component of the engines of this kind, made when they are first used."""
-        self.before_change()
         if self.engines[engine] < 0:
             count = self.shape[core.LANES_PER_UNIT]
             if engine is Engine.WGMMA:
@@ -181,6 +180,7 @@ class Knowledge:
             self._replace(views, plane, core.FOREIGN, lanes, lambda known: self.clocks.join_maps(known, which))
 
     def _replace(self, views: Views, plane: int, column: int, lanes: Lanes, join: Callable[[int], int]) -> None:
+        self.clocks.attend()
         present = views[plane, lanes, column]
         self.forget_minds()
         for known in np.unique(present):

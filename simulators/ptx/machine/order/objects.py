@@ -120,9 +120,7 @@ class Objects:
             return
         blocks = self._knowledge.blocks(lanes)
         for key in np.unique(keys).tolist():
-            object_ = self._objects.get(key)
-            if object_ is None:
-                continue
+            object_ = self._objects[key]
             here = keys == key
             near = here & (blocks == object_.block)
             object_.pending = self._published(object_.pending, lanes[near], views, None)
@@ -151,9 +149,7 @@ class Objects:
         first = self._knowledge.first_component(Engine.CP_ASYNC)
         components = first + lanes % self._knowledge.shape[core.LANES_PER_UNIT]
         for key in np.unique(keys).tolist():
-            object_ = self._objects.get(key)
-            if object_ is None:
-                continue
+            object_ = self._objects[key]
             if object_.pending is None:
                 object_.pending = self._knowledge.snapshot()
             here = keys == key
@@ -163,9 +159,7 @@ class Objects:
 
     def complete(self, key: int, phase: int) -> None:
         """A phase is complete."""
-        object_ = self._objects.get(key)
-        if object_ is None:
-            return
+        object_ = self._objects[key]
         snapshot = object_.pending
         if snapshot is None:
             snapshot = self._knowledge.snapshot()
@@ -179,9 +173,8 @@ class Objects:
         """Lanes learn completed phases: of what peers published, as much as the scope of the wait reaches."""
         for key in np.unique(keys).tolist():
             for phase in np.unique(phases[keys == key]).tolist():
-                object_ = self._objects.get(key)
                 here = lanes[(keys == key) & (phases == phase)]
-                near, far = (None, None) if object_ is None else object_.phases.get(phase, (None, None))
+                near, far = self._objects[key].phases.get(phase, (None, None))
                 if near is not None:
                     self._knowledge.learn(views, here, near)
                 if far is not None:

@@ -206,23 +206,42 @@ class Order:
         return epochs
 
     def know(self, lanes: Lanes, others: Lanes, epochs: Lanes, *, reads: bool = False) -> Mask:
-        """Whether each lane knows of each other lane's epoch, [lanes, others]; all of one unit, order is on.
+        """Whether each lane knows of each other lane's epoch, [lanes, others]; see `knows`."""
+        return self.knows(lanes[:, np.newaxis], others, epochs, reads=reads)
+
+    def knows(self, lanes: Lanes, others: Lanes, epochs: Lanes, *, reads: bool = False) -> Mask:
+        """Whether each lane knows of one other lane's epoch, all of one unit; order is on. The arguments broadcast.
 
         With `reads` as far as reads go: arrivals on a peer's barrier whose scope does not reach it count too.
         """
         plane = self.knowledge.number[Plane.READS] if reads else 0
-        rows = self.knowledge.views[plane, lanes, core.ROW]
+        return self._known(self.knowledge.views[plane, lanes, core.ROW], lanes, others, epochs)
+
+    def knows_any(self, lanes: Lanes, others: Lanes, epochs: Lanes) -> Mask:
+        """Whether each lane knows of one other lane's epoch, whatever its unit; order is on."""
+        per_unit = self.knowledge.shape[core.LANES_PER_UNIT]
+        rows = self.knowledge.views[0, lanes, core.ROW]
+        away = lanes // per_unit != others // per_unit
+        if away.any():
+            rows = np.where(away, self._foreign_rows(lanes, others // per_unit), rows)
+        return self._known(rows, lanes, others, epochs)
+
+    def _known(self, rows: Lanes, lanes: Lanes, others: Lanes, epochs: Lanes) -> Mask:
         components = others % self.knowledge.shape[core.LANES_PER_UNIT]
-        known: Mask = self.knowledge.clocks.rows[rows][:, components] > epochs
-        known |= lanes[:, np.newaxis] == others
+        known: Mask = self.knowledge.clocks.rows[rows, components] > epochs
+        known |= lanes == others
         return known
 
-    def knows(self, lanes: Lanes, others: Lanes, epochs: Lanes) -> Mask:
-        """Whether each lane knows of one other lane's epoch, all of one unit; order is on."""
-        rows = self.knowledge.views[0, lanes, core.ROW]
-        components = others % self.knowledge.shape[core.LANES_PER_UNIT]
-        known: Mask = (self.knowledge.clocks.rows[rows, components] > epochs) | (lanes == others)
-        return known
+    def _foreign_rows(self, lanes: Lanes, units: Lanes) -> Lanes:
+        """What each lane knows of one other unit."""
+        clocks, maps = self.knowledge.clocks, self.knowledge.views[0, lanes, core.FOREIGN]
+        rows, numbers = np.zeros(lanes.size, np.int64), units + self.knowledge.shape[core.UNIT_BASE]
+        for which in np.unique(maps):
+            entries, here = clocks.maps[slice(*clocks.spans[which])], maps == which
+            if len(entries):
+                at = np.minimum(np.searchsorted(entries[:, 0], numbers[here]), len(entries) - 1)
+                rows[here] = np.where(entries[at, 0] == numbers[here], entries[at, 1], 0)
+        return rows
 
     def warp_barrier(self, lanes: Lanes) -> None:
         """`bar.warp.sync`: the given lanes of each warp are the members of one."""

@@ -139,10 +139,9 @@ class Patterns:
         self._awaited: list[Views] = []
         # What a lane's relaxed reads of a place and size saw, and how far away, for an acquire of it that follows.
         self._seen: dict[tuple[int, int, int, int], list[tuple[Scope, Snapshot]]] = {}
-        # What of a place a reading has taken already: its version, and how often what was seen had been used up.
-        self._taken: dict[_Reading, tuple[int, int]] = {}
-        self._used_up = 0
-        self._wide = knowledge.number[Plane.ANY_SCOPE] or None
+        # The version of a place that a reading has taken already.
+        self._taken: dict[_Reading, int] = {}
+        self._wide = knowledge.number[Plane.ANY_SCOPE]  # there is one where anything is published
         self._exact = [plane for plane in range(len(knowledge.planes)) if plane != self._wide]
         self._sequential, self._seen_plane = knowledge.number[Plane.FENCED], knowledge.number[Plane.SEEN]
         self._outward = [plane for plane in knowledge.own_planes if plane != self._wide]
@@ -204,7 +203,7 @@ class Patterns:
     def _learn_awaited(self, lanes: Lanes, scope: Scope) -> None:
         for distance, awaited in enumerate(self._awaited):
             for plane in range(len(self._knowledge.planes)):
-                if distance <= scope or plane == self._wide:
+                if distance <= scope:
                     self._move(awaited[plane], plane, lanes)
                     awaited[plane, lanes] = 0
 
@@ -214,12 +213,11 @@ class Patterns:
         for plane in knowledge.own_planes:
             present[plane, :, core.TICK] = knowledge.ticks[lanes >> WARP_SHIFT] + 1
         if sequential and scope == Scope.GPU:
-            knowledge.forget_minds()
             knowledge.views[self._sequential, lanes] = present[self._sequential] = present[Plane.ALL]
         for smaller, fenced in enumerate(self.fenced):
             if smaller <= scope:
                 fenced[:, lanes] = present
-            elif self._wide is not None:
+            else:
                 fenced[self._wide, lanes] = present[self._wide]
         knowledge.tick(lanes)
 
@@ -357,9 +355,8 @@ class Patterns:
         """Add a head to a place."""
         rows, maps = snapshot[:, 0].tolist(), snapshot[:, 1].tolist()
         with self._clocks.holding(rows, maps):
-            if self._wide is not None:
-                outside = self._clocks.with_unit(maps[self._wide], party.unit, rows[self._wide])
-                place.any_scope = self._clocks.join_maps(place.any_scope, outside)
+            outside = self._clocks.with_unit(maps[self._wide], party.unit, rows[self._wide])
+            place.any_scope = self._clocks.join_maps(place.any_scope, outside)
             if party.scope < Scope.GPU:
                 place.near.append(Head(party, snapshot))
                 return
@@ -383,21 +380,21 @@ class Patterns:
         """What a strong read of a place learns, or keeps for a fence."""
         place = places.find(*where)
         reading = (lane, where, party.nbytes, party.scope, acquire)
-        if place is not None and self._taken.get(reading) != (place.version, self._used_up):
+        if place is not None and self._taken.get(reading) != place.version:
             self._make_room()
             self._take(place, where, lane, party, acquire)
-            self._taken[reading] = (place.version, self._used_up)
-        if acquire and self._seen:
-            for distance, snapshot in self._seen.pop((lane, *where, party.nbytes), []):
-                self._used_up += 1
+            self._taken[reading] = place.version
+        key = (lane, *where, party.nbytes)
+        if acquire and key in self._seen:
+            for distance, snapshot in self._seen[key]:
                 if distance <= party.scope:
                     self._knowledge.learn(self._knowledge.views, np.array([lane]), snapshot, self._exact)
+            self._seen[key] = [each for each in self._seen[key] if each[0] > party.scope]
 
     def _take(self, place: Place, where: tuple[int, int], lane: int, party: Party, acquire: bool) -> None:
         who = np.array([lane])
         targets = [self._knowledge.views] * _DISTANCES if acquire else self._awaited
-        if self._wide is not None:
-            self._learn_outside(targets[Scope.CTA], self._wide, who, place.any_scope, party.unit)
+        self._learn_outside(targets[Scope.CTA], self._wide, who, place.any_scope, party.unit)
         if place.writer is not None and not place.writer.pairs_with(party):
             return
         if place.sequential:

@@ -89,6 +89,10 @@ class HeldStores:
         self.rows = self.rows.take(~chosen)
         return gone
 
+    def drop(self, rows: Rows) -> None:
+        """Stores of these bytes and blocks are overwritten before anybody else has seen them."""
+        self.rows = self.rows.take(~np.isin(self.rows.keys, rows.keys))
+
     def others(self, rows: Rows) -> Mask:
         """Which stores are of the same bytes and blocks as these, and of other lanes or earlier epochs of theirs.
 

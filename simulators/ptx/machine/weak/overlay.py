@@ -2,11 +2,11 @@
 
 Each block holds back some of its weak stores. They are visible inside the block at once, and outside when the seed says
 so, when the block accesses the bytes by a strong or an asynchronous access, when a release covers them, and at the end.
-A weak load may see a value that was overwritten, unless its block has acquired since, or has itself written the byte or
-looked at it by a strong access. Strong accesses go to memory at once and in order, and asynchronous copies read and
-write memory itself. So what may differ from memory that all threads share at once is this: weak stores come late, weak
-loads come early. `fence.sc` makes its block's stores visible, all of them, and its past values invisible: that is what
-forbids store buffering.
+A weak load may see a value that was overwritten, unless its thread knows of the write, or its block has itself written
+the byte or looked at it by a strong access. Strong accesses go to memory at once and in order,
+and asynchronous copies read and write memory itself. So what may differ from memory that all threads share at once is
+this: weak stores come late, weak loads come early. `fence.sc` makes its block's stores visible, all of them, and its
+past values invisible: that is what forbids store buffering.
 """
 
 from collections.abc import Collection
@@ -18,7 +18,7 @@ from tileproof.simulators.ptx.machine.asynchronous.region import Payload, Region
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import Backing, Bits, Bytes, Lanes, Mask
 from tileproof.simulators.ptx.machine.weak.held import BLOCK_BITS, Rows, keys_of
-from tileproof.simulators.ptx.machine.weak.past import DEEPEST
+from tileproof.simulators.ptx.machine.weak.past import DEEPEST, Looks
 from tileproof.simulators.ptx.machine.weak.proxy_view import ProxyView
 from tileproof.simulators.ptx.machine.weak.veil import Veil
 from tileproof.simulators.ptx.program import StateSpace
@@ -33,6 +33,7 @@ MOST_HELD = 1 << 13
 _HELD_SHARES = (0.5, 0.9, 1.0)
 _STALE_SHARES = (0.0, 0.5, 0.9)
 _EXPOSING_TURNS = (0.0, 0.02, 0.2)
+_SHOWN_SHARE = 0.5
 
 
 class Overlay:
@@ -52,7 +53,8 @@ class Overlay:
         self._lanes_per_block = geometry.lanes_per_block
         self._order = order
         self._view = view
-        # When each block has last acquired, and fenced global memory towards the async proxy.
+        # When each block was last told of everything, by `fence.sc` or, without an order, by any acquire; and when it
+        # last fenced global memory towards the async proxy.
         self._acquired, self._fenced = np.zeros((2, geometry.resident.size), np.int64)
         self._time = 0
         self._veils: list[Veil] = []
@@ -69,42 +71,48 @@ class Overlay:
         late = self._draw.random(lanes.size) < self._held_share
         if backing.brackets is not None or not self._has_room():
             late[:] = False  # intervals are not held
-        lanes_of, index = np.repeat(lanes, size), _bytes(offsets, size)
-        blocks = lanes_of // self._lanes_per_block
-        soon = np.repeat(~late, size)
-        veil = self._veil(backing)
+        lanes_of, index, veil = np.repeat(lanes, size), _bytes(offsets, size), self._veil(backing)
+        self._stores += 1
+        stores = Rows(
+            keys_of(index, lanes_of // self._lanes_per_block),
+            _raw(values, size),
+            np.full(index.size, 0xFF, np.uint8) if masks is None else ~_raw(masks, size),
+            lanes_of,
+            self._epochs(lanes_of),
+            np.full(index.size, self._stores),
+        )
+        self._expose(veil, veil.held.others(stores))
+        soon = ~np.repeat(late, size)
         if soon.any():
-            # Held stores of the same bytes come first, so that nobody sees them.
-            found, rows = veil.held.find(index[soon], blocks[soon])
-            veil.held.remove(np.isin(np.arange(veil.held.rows.keys.size), rows[found]))
-            self._mark(veil, index[soon], blocks[soon])
-            keep = slice(None) if not late.any() else ~late
-            backing.store(offsets[keep], size, values[keep], None if masks is None else masks[keep])
+            veil.held.drop(stores.take(soon))
+            self._mark(veil, index[soon], lanes_of[soon])
+            backing.store(offsets[~late], size, values[~late], None if masks is None else masks[~late])
         if late.any():
-            raw = values.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :size].reshape(-1)
-            written = np.full(raw.size, 0xFF, np.uint8)
-            if masks is not None:
-                written = ~masks.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :size].reshape(-1)
-            epochs = self._order.epochs(lanes_of) if self._order.enabled else np.zeros_like(lanes_of)
-            self._stores += 1
-            order = np.full(raw.size, self._stores)
-            rows = Rows(keys_of(index, blocks), raw, written, lanes_of, epochs, order).take(~soon)
-            self._expose(veil, veil.held.others(rows))
-            veil.hold(rows)
+            veil.hold(stores.take(~soon))
 
     def load(self, backing: Backing, offsets: Lanes, size: int, lanes: Lanes) -> tuple[Bits, Bits | None]:
         """Values and undefined-bit masks (None: all defined) as weak loads see them."""
         veil = backing.veil
         if veil is None or not veil.hides(index := _bytes(offsets, size)):
             return backing.load(offsets, size)
-        blocks = np.repeat(lanes, size) // self._lanes_per_block
-        depth = np.zeros(lanes.size, np.int64)
-        if backing.brackets is None and veil.has_past(index).any():
-            stale = self._draw.random(lanes.size) < self._stale_share
-            depth = np.where(stale, self._draw.integers(1, DEEPEST + 1, lanes.size), 0)
-        raw, written = veil.load(index, blocks, self._acquired[blocks], np.repeat(depth, size))
-        masks = _words(~written, size)
-        return _words(raw, size), masks if masks.any() else None
+        depth = np.repeat(self._depths(veil, index, lanes.size), size)
+        raw, written = veil.load(self._looks(index, np.repeat(lanes, size), depth))
+        return _values(raw, written, size)
+
+    def load_incoherent(self, backing: Backing, offsets: Lanes, size: int, lanes: Lanes) -> tuple[Bits, Bits | None]:
+        """The same for `ld.global.nc`, which may see whatever was there during the kernel."""
+        veil = backing.veil
+        if veil is None or not veil.hides(index := _bytes(offsets, size)):
+            return backing.load(offsets, size)
+        depth, nobody = np.repeat(self._depths(veil, index, lanes.size), size), np.full(index.size, -1)
+        return _values(*veil.see_past(Looks(index, nobody, nobody, depth, _nobody_knows)), size)
+
+    def _depths(self, veil: Veil, index: Lanes, count: int) -> Lanes:
+        """How many values back so many loads look."""
+        if veil.backing.brackets is not None or not veil.has_past(index).any():
+            return np.zeros(count, np.int64)
+        stale = self._draw.random(count) < self._stale_share
+        return np.where(stale, self._draw.integers(1, DEEPEST + 1, count), 0)
 
     def newest(self, backing: Backing, offsets: Lanes, size: int) -> tuple[Bits, Bits | None]:
         """Values as the last stores left them, whoever sees them, and undefined bits of memory."""
@@ -121,15 +129,15 @@ class Overlay:
         if veil is None and not writes:
             return
         veil = self._veil(backing)
-        index, blocks = _bytes(offsets, nbytes), np.repeat(lanes, nbytes) // self._lanes_per_block
-        found, rows = veil.held.find(index, blocks)
+        index, lanes_of = _bytes(offsets, nbytes), np.repeat(lanes, nbytes)
+        found, rows = veil.held.find(index, lanes_of // self._lanes_per_block)
         if found.any():
             self._expose(veil, np.isin(np.arange(veil.held.rows.keys.size), rows[found]))
         if not writes:
-            behind = veil.is_behind(index, blocks, self._acquired[blocks])
-            index, blocks = index[behind], blocks[behind]
+            behind = veil.is_behind(self._looks(index, lanes_of, np.ones_like(index)))
+            index, lanes_of = index[behind], lanes_of[behind]
         if index.size:
-            veil.mark(index, blocks)
+            veil.mark(index, lanes_of, lanes_of // self._lanes_per_block, self._epochs(lanes_of))
 
     def read_async(self, region: Region, lane: int, payload: Payload, *, races: bool) -> Payload:
         """What a copy that was issued by this lane reads of a region, of which memory holds `payload`.
@@ -147,24 +155,27 @@ class Overlay:
         if veil is None or not veil.has_past(index).any() or not self._looks_back():
             return payload
         block = np.full(index.size, lane // self._lanes_per_block)
-        values, written = veil.see_past(index, block, self._fenced[block], np.ones_like(block))
+        values, written = veil.see_past(Looks(index, block, self._fenced[block], np.ones_like(block), _nobody_knows))
         return Payload(values, None if (written == 0xFF).all() else written)
 
-    def write_async(self, region: Region, lane: int, payload: Payload, *, races: bool) -> Payload:
-        """What a copy that was issued by this lane leaves of its payload in a region, before it writes.
+    def overtakes(self, region: Region) -> Payload | None:
+        """Generic stores to shared memory that a copy races with and that come after it: what they wrote.
 
-        In global memory what its block holds comes first, and all see the copy. In shared memory generic stores that
-        it races with may come after it.
+        `written` tells which bytes; None where they come before the copy.
         """
+        if self._view is None or region.space is not StateSpace.SHARED or not self._looks_back():
+            return None
+        return self._view.newer(region.index)
+
+    def write_async(self, region: Region, lane: int, payload: Payload) -> None:
+        """Before a copy that was issued by this lane writes a region: its block's held stores are first, all see it."""
         if region.space is StateSpace.SHARED:
-            if self._view is not None and payload.held is None:
-                payload = self._view.later(region.index, payload) if races and self._looks_back() else payload
+            if self._view is not None:
                 self._view.write(region.index, payload)
         elif region.backing.veil is not None:
             issuers = np.full(region.offsets.size, lane)
             self.touch(region.backing, region.offsets, region.nbytes, issuers, writes=False)
             region.backing.veil.forget(region.index)
-        return payload
 
     def read_operand(self, offsets: Lanes, nbytes: int, chunks: Bytes) -> Bytes:
         """What `wgmma` reads of shared memory where it races with generic stores, of which memory holds `chunks`."""
@@ -181,6 +192,10 @@ class Overlay:
         if StateSpace.SHARED in spaces and self._view is not None:
             self._view.fence(blocks)
 
+    def misbehaves(self) -> bool:
+        """Whether something that the ISA leaves undefined shows."""
+        return bool(self._draw.random() < _SHOWN_SHARE)
+
     def _looks_back(self) -> bool:
         return bool(self._draw.random() < self._stale_share)
 
@@ -193,15 +208,16 @@ class Overlay:
                 self._expose(veil, self._covered(lanes, rows))
 
     def acquire(self, lanes: Lanes) -> None:
-        """Lanes learn of other blocks: their blocks see nothing older than now."""
-        self._acquired[lanes // self._lanes_per_block] = self._time
+        """Lanes learn of other blocks; where nobody knows of what, their blocks see nothing older than now."""
+        if not self._order.enabled:
+            self._acquired[lanes // self._lanes_per_block] = self._time
 
     def sequential(self, lanes: Lanes) -> None:
         """`fence.sc`: all that the lanes' blocks hold becomes visible, and nothing older is."""
         blocks = np.unique(lanes // self._lanes_per_block)
         for veil in self._veils:
             self._expose(veil, np.isin(veil.held.rows.blocks, blocks))
-        self.acquire(lanes)
+        self._acquired[blocks] = self._time
 
     def tick(self) -> None:
         """A turn begins: perhaps some held stores become visible."""
@@ -228,19 +244,33 @@ class Overlay:
     def _has_room(self) -> bool:
         return self._can_hold and sum(veil.held.rows.keys.size for veil in self._veils) <= MOST_HELD
 
-    def _mark(self, veil: Veil, index: Lanes, blocks: Lanes) -> None:
-        """Blocks write bytes; those without a past need none where there is much already."""
+    def _mark(self, veil: Veil, index: Lanes, lanes: Lanes) -> None:
+        """Lanes write bytes; those without a past need none where there is much already."""
         if not self._has_room():
             past = veil.has_past(index)
-            index, blocks = index[past], blocks[past]
+            index, lanes = index[past], lanes[past]
         if index.size:
-            veil.mark(index, blocks)
+            veil.mark(index, lanes, lanes // self._lanes_per_block, self._epochs(lanes))
+
+    def _epochs(self, lanes: Lanes) -> Lanes:
+        return self._order.epochs(lanes) if self._order.enabled else np.zeros_like(lanes)
+
+    def _looks(self, index: Lanes, lanes: Lanes, depth: Lanes) -> Looks:
+        """Lanes that load bytes: they know what the order says, or everything until their block's last acquire."""
+        blocks = lanes // self._lanes_per_block
+
+        def knows(positions: Lanes, others: Lanes, epochs: Lanes) -> Mask:
+            return self._order.knows_any(lanes[positions], others, epochs)
+
+        return Looks(index, blocks, self._acquired[blocks], depth, knows if self._order.enabled else _nobody_knows)
 
     def _veil(self, backing: Backing) -> Veil:
-        if backing.veil is None:
-            backing.set_veil(Veil(backing, self._next_time))
-            self._veils.append(backing.veil)
-        return backing.veil
+        if backing.veil is not None:
+            return backing.veil
+        veil = Veil(backing, self._next_time)
+        backing.set_veil(veil)
+        self._veils.append(veil)
+        return veil
 
     def _next_time(self) -> int:
         self._time += 1
@@ -263,13 +293,29 @@ class Overlay:
         return np.bincount(row[known], minlength=rows.keys.size) > 0
 
 
+def _nobody_knows(positions: Lanes, others: Lanes, epochs: Lanes) -> Mask:
+    return np.zeros(positions.size, np.bool_)
+
+
 def _bytes(offsets: Lanes, size: int) -> Lanes:
     """The bytes of elements, one element after the other."""
     index: Lanes = (offsets[:, None] + np.arange(size)).reshape(-1)
     return index
 
 
-def _words(raw: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], size: int) -> Bits:
+def _values(raw: Bytes, written: Bytes, size: int) -> tuple[Bits, Bits | None]:
+    """Bytes of elements as values and undefined-bit masks."""
+    masks = _words(~written, size)
+    return _words(raw, size), masks if masks.any() else None
+
+
+def _raw(values: Bits, size: int) -> Bytes:
+    """The bytes of elements of these values."""
+    raw: Bytes = values.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :size].reshape(-1)
+    return raw
+
+
+def _words(raw: Bytes, size: int) -> Bits:
     """Bytes of elements as their values."""
     wide = np.zeros((raw.size // size, 8), np.uint8)
     wide[:, :size] = raw.reshape(-1, size)

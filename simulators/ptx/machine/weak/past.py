@@ -1,10 +1,11 @@
-"""What bytes of one allocation held before: the values that a block which has not looked may still see.
+"""What bytes of one allocation held before: the values that a thread which does not know better may still see.
 
-A row says that a byte had a value until a time, when a block wrote it or looked at it by a strong access. A block may
-see the value if it has acquired nothing since that time, and has not itself written or looked at the byte at that time
-or later: PTX orders nothing else for weak loads.
+A row says that a byte had a value until a time, when some lane wrote it, or looked at it by a strong access. A thread
+may see the value unless its block has itself written the byte or looked at it by a strong access at that time or later,
+or it knows of the write: PTX orders nothing else for weak loads.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -19,15 +20,51 @@ MOST_ROWS = 1 << 14
 
 
 @dataclass(frozen=True)
-class _Rows:
+class Was:
+    """Bytes that lanes write, or look at by strong accesses, and what was there until then.
+
+    Attributes:
+        offsets: of the bytes.
+        values: of the bytes until then.
+        written: which of their bits something had written.
+        blocks: whose lanes they are.
+        lanes: who.
+        epochs: when that was for the lane; see `Order.epochs`.
+    """
+
     offsets: Lanes
-    times: Lanes
     values: Bytes
     written: Bytes
     blocks: Lanes
+    lanes: Lanes
+    epochs: Lanes
 
-    def take(self, chosen: Any) -> "_Rows":
-        return _Rows(*(getattr(self, field.name)[chosen] for field in fields(self)))
+    def take(self, chosen: Any) -> "Was":
+        """Some of the bytes."""
+        return Was(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    def joined(self, others: "Was") -> "Was":
+        """These and others."""
+        return Was(*(np.concatenate((getattr(self, f.name), getattr(others, f.name))) for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Lanes that load bytes, and how far back they would look.
+
+    Attributes:
+        offsets: of the bytes.
+        blocks: who loads each.
+        since: when that block was last told of everything.
+        depth: how many values back it would look; 0 for none.
+        knows: of these positions, whether the lane there knows of a lane's epoch.
+    """
+
+    offsets: Lanes
+    blocks: Lanes
+    since: Lanes
+    depth: Lanes
+    knows: Callable[[Lanes, Lanes, Lanes], Mask]
 
 
 class Past:
@@ -35,47 +72,44 @@ class Past:
 
     def __init__(self) -> None:
         none = np.zeros(0, np.int64)
-        self._rows = _Rows(none, none, none.astype(np.uint8), none.astype(np.uint8), none)
+        self._rows = Was(none, none.astype(np.uint8), none.astype(np.uint8), none, none, none)
+        self._times = none
 
     def __len__(self) -> int:
-        return self._rows.offsets.size
+        return self._times.size
 
-    def add(self, offsets: Lanes, time: int, values: Bytes, written: Bytes, blocks: Lanes) -> None:
+    def add(self, was: Was, time: int) -> None:
         """Bytes had these values until now."""
-        fresh = _Rows(offsets, np.full(offsets.size, time), values, written, blocks)
-        rows = _Rows(*(np.concatenate((getattr(self._rows, f.name), getattr(fresh, f.name))) for f in fields(fresh)))
-        if rows.times.size > MOST_ROWS:  # whoever may see the rest might have seen it without these rows
-            rows = rows.take(rows.times > np.median(rows.times))
-        self._rows = rows.take(np.lexsort((rows.times, rows.offsets)))
+        rows, times = self._rows.joined(was), np.concatenate((self._times, np.full(was.offsets.size, time)))
+        if times.size > MOST_ROWS:  # whoever may see the rest might have seen it without these rows
+            kept = times > np.median(times)
+            rows, times = rows.take(kept), times[kept]
+        order = np.lexsort((times, rows.offsets))
+        self._rows, self._times = rows.take(order), times[order]
 
-    def find(self, offsets: Lanes, blocks: Lanes, since: Lanes, depth: Lanes) -> tuple[Mask, Lanes]:
-        """For each byte that a block loads the row whose value it sees.
-
-        Args:
-            offsets: of the bytes.
-            blocks: who loads each.
-            since: the time of that block's last acquire.
-            depth: how many values back it would look, at least 1.
-
-        Returns:
-            whether there is such a row, and which: the deepest legal one within the depth.
-        """
-        first = np.searchsorted(self._rows.offsets, offsets, "left")
-        row = np.searchsorted(self._rows.offsets, offsets, "right") - 1
-        found, chosen = np.zeros(offsets.size, np.bool_), np.zeros(offsets.size, np.int64)
-        legal = row >= first
+    def find(self, looks: Looks) -> tuple[Mask, Lanes]:
+        """For each byte that is loaded whether an older value is seen, and in which row: the deepest legal one."""
+        first = np.searchsorted(self._rows.offsets, looks.offsets, "left")
+        row = np.searchsorted(self._rows.offsets, looks.offsets, "right") - 1
+        found, chosen = np.zeros(row.size, np.bool_), np.zeros(row.size, np.int64)
+        legal = np.ones(row.size, np.bool_)
         for level in range(DEEPEST):
-            at = np.where(legal, row - level, 0)
-            legal &= (row - level >= first) & (depth > level)
-            if not legal.any():
+            legal &= (row - level >= first) & (looks.depth > level)
+            here = np.flatnonzero(legal)
+            if not here.size:
                 break
-            legal &= (self._rows.times[at] > since) & (self._rows.blocks[at] != blocks)
-            chosen[legal], found = at[legal], found | legal
+            at = row[here] - level
+            free = (self._times[at] > looks.since[here]) & (self._rows.blocks[at] != looks.blocks[here])
+            free &= ~looks.knows(here, self._rows.lanes[at], self._rows.epochs[at])
+            legal[here] = free
+            chosen[here[free]] = at[free]
+            found |= legal
         return found, chosen
 
     def forget(self, offsets: Lanes) -> None:
         """Nobody sees older values of these bytes any more."""
-        self._rows = self._rows.take(~np.isin(self._rows.offsets, offsets))
+        kept = ~np.isin(self._rows.offsets, offsets)
+        self._rows, self._times = self._rows.take(kept), self._times[kept]
 
     def see(self, rows: Lanes) -> tuple[Bytes, Bytes]:
         """Values and written bits of rows."""

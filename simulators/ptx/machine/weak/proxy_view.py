@@ -42,10 +42,8 @@ class ProxyView:
         self._values[index] = payload.data
         self._written[index] = 0xFF if payload.written is None else payload.written
 
-    def later(self, index: Lanes, payload: Payload) -> Payload:
-        """What a copy leaves of its payload where generic stores that the view does not have come after it."""
+    def newer(self, index: Lanes) -> Payload:
+        """Bytes of memory, of which those are `written` that the view does not have."""
         data, written = self._window.data[index], self._window.track()[index]
-        newer = (data != self._values[index]) & (written == 0xFF)
-        kept = np.full(index.size, 0xFF, np.uint8) if payload.written is None else payload.written
-        kept = np.where(newer, written, kept)
-        return Payload(np.where(newer, data, payload.data), None if (kept == 0xFF).all() else kept)
+        differs = (written == 0xFF) & ((data != self._values[index]) | (self._written[index] != 0xFF))
+        return Payload(data, np.where(differs, np.uint8(0xFF), np.uint8(0)))

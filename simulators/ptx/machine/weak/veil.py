@@ -6,7 +6,7 @@ import numpy as np
 
 from tileproof.simulators.ptx.machine.memory import Backing, Bytes, Lanes, Mask
 from tileproof.simulators.ptx.machine.weak.held import HeldStores, Rows
-from tileproof.simulators.ptx.machine.weak.past import Past
+from tileproof.simulators.ptx.machine.weak.past import Looks, Past, Was
 
 _HELD, _PAST = np.uint8(1), np.uint8(2)
 
@@ -44,26 +44,19 @@ class Veil:
         past: Mask = self._flags[offsets] & _PAST != 0
         return past
 
-    def load(self, offsets: Lanes, blocks: Lanes, since: Lanes, depth: Lanes) -> tuple[Bytes, Bytes]:
-        """Bytes as blocks see them by weak loads, and their written bits: own held stores, past values, memory.
-
-        Args:
-            offsets: of the bytes, like the others an array of any number of them.
-            blocks: who loads.
-            since: the time of the block's last acquire.
-            depth: how many values back the load would look; 0 for none.
-        """
-        values, written = self.see_past(offsets, blocks, since, depth)
-        found, rows = self.held.find(offsets, blocks)
+    def load(self, looks: Looks) -> tuple[Bytes, Bytes]:
+        """Bytes as weak loads see them, and their written bits: the block's held stores, past values, memory."""
+        values, written = self.see_past(looks)
+        found, rows = self.held.find(looks.offsets, looks.blocks)
         if found.any():
             values[found], written[found] = self.held.rows.values[rows[found]], self.held.rows.written[rows[found]]
         return values, written
 
-    def see_past(self, offsets: Lanes, blocks: Lanes, since: Lanes, depth: Lanes) -> tuple[Bytes, Bytes]:
+    def see_past(self, looks: Looks) -> tuple[Bytes, Bytes]:
         """The same without what blocks hold."""
-        values, written = self._memory(offsets)
-        if depth.any():
-            found, rows = self._past.find(offsets, blocks, since, depth)
+        values, written = self._memory(looks.offsets)
+        if looks.depth.any():
+            found, rows = self._past.find(looks)
             values[found], written[found] = self._past.see(rows[found])
         return values, written
 
@@ -90,23 +83,21 @@ class Veil:
         while rows.keys.size:
             _, first = np.unique(rows.offsets, return_index=True)
             now = rows.take(first)
-            self.mark(now.offsets, now.blocks)
+            self.mark(now.offsets, now.lanes, now.blocks, now.epochs)
             self.backing.data[now.offsets] = now.values
             if self.backing.written is not None or (now.written != 0xFF).any():
                 self.backing.track()[now.offsets] = now.written
             rows = rows.take(np.delete(np.arange(rows.keys.size), first))
 
-    def mark(self, offsets: Lanes, blocks: Lanes) -> None:
-        """Blocks write these bytes, or look at them by strong accesses, now: they see nothing older any more."""
+    def mark(self, offsets: Lanes, lanes: Lanes, blocks: Lanes, epochs: Lanes) -> None:
+        """Lanes write these bytes, or look at them by strong accesses, now: their blocks see nothing older any more."""
         self._flags[offsets] |= _PAST
-        self._past.add(offsets, self._clock(), *self._memory(offsets), blocks)
+        self._past.add(Was(offsets, *self._memory(offsets), blocks, lanes, epochs), self._clock())
 
     def forget(self, offsets: Lanes) -> None:
         """Nobody sees older values of these bytes any more."""
         self._past.forget(offsets)
 
-    def is_behind(self, offsets: Lanes, blocks: Lanes, since: Lanes) -> Mask:
-        """Which of these blocks could see a past value of the byte."""
-        if not len(self._past):
-            return np.zeros(offsets.size, np.bool_)
-        return self._past.find(offsets, blocks, since, np.ones_like(offsets))[0]
+    def is_behind(self, looks: Looks) -> Mask:
+        """Which of these lanes could see a past value of the byte."""
+        return self._past.find(looks)[0] if len(self._past) else np.zeros(looks.offsets.size, np.bool_)
