@@ -112,13 +112,14 @@ def run_case(
     run = _kernel(contract.name, cast(Hashable, device), case.kernel, kernel_source)
     exact = has_exact_bounds(device)
     layouts = tuple(lay_out(spec, exact_bounds=exact) for spec in contract.tensors(case.shape))
-    launch = functools.partial(run, case.route)
+    launch = functools.partial(run, case)
+    expected = expected or functools.partial(contract.expected, case)
     open_ends = contract.comparison is Comparison.SET
     first = _observe(layouts, values, device, launch, 0, open_ends)
     with _elsewhere_in_shared_memory(device):
         seen = (first, _observe(layouts, values, device, launch, 1, open_ends))
     reports = [one.launch.report for one in seen if one.launch is not None and one.launch.report is not None]
-    evidence = Evidence(contract, case, values, device.arch, expected or contract.expected, layouts, seen)
+    evidence = Evidence(contract, case, values, device.arch, expected, layouts, seen)
     outputs = _outputs(layouts, seen[0])
     return CaseResult(
         case=case,
