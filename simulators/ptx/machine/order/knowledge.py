@@ -122,7 +122,6 @@ class Knowledge:
 
     def first_component(self, engine: Engine) -> int:
         """The first component of the engines of this kind, made when they are first used."""
-        self.before_change()
         if self.engines[engine] < 0:
             count = self.shape[core.LANES_PER_UNIT]
             if engine is Engine.WGMMA:
