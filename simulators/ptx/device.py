@@ -30,6 +30,7 @@ from tileproof.simulators.ptx.launch import Prepared, launch, prepare
 from tileproof.simulators.ptx.launch_shape import LaunchShape
 from tileproof.simulators.ptx.layout import RANK_SHIFT, SHARED_BASE
 from tileproof.simulators.ptx.limits import Limits
+from tileproof.simulators.ptx.machine.budget import Budget
 from tileproof.simulators.ptx.machine.engine import EngineName
 from tileproof.simulators.ptx.machine.matrix import check_units
 from tileproof.simulators.ptx.machine.memory import GlobalMemory
@@ -154,8 +155,10 @@ class Device:
         arch: architecture whose limits hold, such as "sm_90a".
         schedule: "friendly" or "adversarial".
         seed: of the adversarial schedule; the same seed gives the same run.
-        memory_limit_bytes: of all allocations together.
+        memory_limit_bytes: of all allocations, and of the registers, shared and local memory of a launch, together.
         step_budget: steps of one wave of resident blocks before the launch is given up.
+        time_budget_s: seconds before a launch is given up; None for as long as its steps take. Seconds are not the same
+            on every machine: verdicts that others repeat should depend on steps.
         shared_base: address of a block's first byte of shared memory. Hardware begins at 0x400; a kernel that its own
             declared alignments make right is right at every multiple of 16 (`SHARED_BASES`).
         large_clusters: allow clusters of more than 8 blocks, which are not portable.
@@ -183,6 +186,7 @@ class Device:
         *,
         memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT_BYTES,
         step_budget: int = DEFAULT_STEP_BUDGET,
+        time_budget_s: float | None = None,
         engine: str = "fast",
         order: bool = True,
         profile: bool = False,
@@ -194,6 +198,7 @@ class Device:
         self.arch = arch
         self.limits = Limits.of(arch)
         self.step_budget = step_budget
+        self.time_budget_s = time_budget_s
         self.engine = EngineName.parse(engine)
         self.order = order
         self.profile = profile
@@ -234,7 +239,7 @@ class Device:
             global_memory=self.memory,
             schedule=self.schedule(),
             limits=self.limits,
-            step_budget=self.step_budget,
+            budget=Budget(self.step_budget, self.time_budget_s),
             engine=self.engine if recorder is None else EngineName.REFERENCE,
             order=self.order,
             grid_id=self._launches,

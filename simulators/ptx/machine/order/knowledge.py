@@ -180,6 +180,7 @@ class Knowledge:
             self._replace(views, plane, core.FOREIGN, lanes, lambda known: self.clocks.join_maps(known, which))
 
     def _replace(self, views: Views, plane: int, column: int, lanes: Lanes, join: Callable[[int], int]) -> None:
+        self.clocks.attend()
         present = views[plane, lanes, column]
         self.forget_minds()
         for known in np.unique(present):
