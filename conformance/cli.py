@@ -32,7 +32,6 @@ from tileproof.conformance.selection import cases_for_file, select
 from tileproof.conformance.session import Plan, Session, runners_for
 from tileproof.conformance.tally import ERROR
 from tileproof.conformance.target import Coordinates, Schedule, Target, parse_targets
-from tileproof.conformance.worker import CASE_DEADLINE_S
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.limits import Limits
 
@@ -50,7 +49,11 @@ MAX_SKIPPED_SHOWN = 10
 _Selectors = Annotated[list[str] | None, typer.Argument(metavar="[SELECTOR]...", help="Exact case ids or globs.")]
 _CrashDir = Annotated[Path, typer.Option(help="Folder of crash files.", metavar="DIR")]
 _Deadline = Annotated[
-    float, typer.Option(help="Seconds that a case may take on the GPU; the simulator counts steps.", min=0.1)
+    float | None,
+    typer.Option(
+        help="Seconds that a case on the GPU (60 if not given) or a launch on the simulator (any number) may take.",
+        min=0.1,
+    ),
 ]
 
 
@@ -78,7 +81,7 @@ def check(
     arch: Annotated[str, typer.Option(help="Architecture to compile for and to simulate.")] = "sm_90a",
     events: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every event here, as NDJSON.")] = None,
     crash_dir: _CrashDir = DEFAULT_FOLDER,
-    deadline: _Deadline = CASE_DEADLINE_S,
+    deadline: _Deadline = None,
     require_device: Annotated[
         bool, typer.Option("--require-device", help="A target that cannot run is an error.")
     ] = False,
@@ -136,7 +139,7 @@ def replay_(
     crashes: Annotated[list[str], typer.Argument(metavar="CRASH...", help="Short ids or paths of crash files.")],
     target: Annotated[Target | None, typer.Option(help="Run there instead of where the case ran.")] = None,
     crash_dir: _CrashDir = DEFAULT_FOLDER,
-    deadline: _Deadline = CASE_DEADLINE_S,
+    deadline: _Deadline = None,
 ) -> None:
     """Run the cases of crash files again, from the input bits they hold."""
     folder = CrashFolder(crash_dir)

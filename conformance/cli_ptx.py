@@ -48,8 +48,15 @@ def run(
     counters: Annotated[
         bool, typer.Option("--counters", help="Count instructions by opcode, and bank conflicts by line; slower.")
     ] = False,
+    steps: Annotated[
+        int | None, typer.Option(help="Give the launch up after so many steps of a wave; the same everywhere.", min=1)
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Give it up after so many seconds.", min=0.01)] = None,
+    memory: Annotated[
+        int | None, typer.Option(metavar="MIB", help="Refuse what needs more memory, arguments included.", min=1)
+    ] = None,
 ) -> None:
-    """Run one launch; exit code 1 where the device has a finding."""
+    """Run one launch; exit code 1 where the device has a finding, or gives it up."""
     from tileproof.conformance.ptx_run import KernelLaunch, describe, run_kernel, save  # here: the device loads slowly
     from tileproof.conformance.ptx_trace import parse_element
 
@@ -67,11 +74,14 @@ def run(
         seed=seed,
         element=None if trace is None else parse_element(trace),
         counters=counters,
+        steps=steps,
+        seconds=seconds,
+        memory_bytes=None if memory is None else memory << 20,
     )
     result = run_kernel(launch)
     save(result, places)
     sys.stdout.write("\n".join(describe(launch, result)) + "\n")
-    raise typer.Exit(1 if result.report.findings else 0)
+    raise typer.Exit(1 if result.count else 0)
 
 
 def _extent(option: str, text: str) -> Index3:

@@ -17,8 +17,10 @@ from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx import Device
 from tileproof.simulators.ptx.arguments import Argument
 from tileproof.simulators.ptx.buffer import Buffer
+from tileproof.simulators.ptx.device import DEFAULT_MEMORY_LIMIT_BYTES, DEFAULT_STEP_BUDGET
 from tileproof.simulators.ptx.findings import Counters, Finding, Index3, Report
 from tileproof.simulators.ptx.limits import Limits
+from tileproof.simulators.ptx.machine.budget import BudgetExceeded
 from tileproof.simulators.ptx.text.parse import parse_module
 from tileproof.simulators.ptx.trace.trace import Element, Trace
 
@@ -44,6 +46,9 @@ class KernelLaunch:
         seed: of the schedule.
         element: to be traced.
         counters: count instructions by opcode and bank conflicts too.
+        steps: of one wave at most; None for the device's own limit.
+        seconds: at most; None for no limit.
+        memory_bytes: at most; None for the device's own limit.
     """
 
     file: Path
@@ -58,6 +63,9 @@ class KernelLaunch:
     seed: int
     element: Element | None = None
     counters: bool = False
+    steps: int | None = None
+    seconds: float | None = None
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,7 @@ class LaunchResult:
         report: the device's.
         buffers: for each argument its buffer, None for a scalar.
         trace: of the element that was asked for.
+        given_up: why the launch did not get to its end.
     """
 
     entry: str
@@ -77,6 +86,12 @@ class LaunchResult:
     report: Report
     buffers: tuple[Buffer | None, ...]
     trace: Trace | None = None
+    given_up: str = ""
+
+    @property
+    def count(self) -> int:
+        """How many things are wrong."""
+        return len(self.report.findings) + bool(self.given_up)
 
 
 def run_kernel(launch: KernelLaunch) -> LaunchResult:
@@ -89,7 +104,15 @@ def run_kernel(launch: KernelLaunch) -> LaunchResult:
         Limits.of(launch.arch)  # before the compiler says it in fewer words
     text = _ptx(launch)
     arch = launch.arch or parse_module(text).target[0]
-    device = Device(arch=arch, schedule=launch.schedule.value, seed=launch.seed, profile=launch.counters)
+    device = Device(
+        arch=arch,
+        schedule=launch.schedule.value,
+        seed=launch.seed,
+        profile=launch.counters,
+        step_budget=DEFAULT_STEP_BUDGET if launch.steps is None else launch.steps,
+        time_budget_s=launch.seconds,
+        memory_limit_bytes=DEFAULT_MEMORY_LIMIT_BYTES if launch.memory_bytes is None else launch.memory_bytes,
+    )
     functions = device.load_ptx(text)
     entry = _entry(launch, tuple(functions))
     passed = [_passed(device, argument) for argument in launch.arguments]
@@ -101,13 +124,17 @@ def run_kernel(launch: KernelLaunch) -> LaunchResult:
         "shared_bytes": launch.shared_bytes,
         "cluster": launch.cluster,
     }
-    if launch.element is None:
-        report = function.launch(**options)
-    else:
-        trace = function.trace(launch.element, **options)
-        report = trace.report
+    given_up = ""
+    try:
+        if launch.element is None:
+            report = function.launch(**options)
+        else:
+            trace = function.trace(launch.element, **options)
+            report = trace.report
+    except BudgetExceeded as exceeded:
+        report, given_up = exceeded.report, exceeded.message
     buffers = tuple(argument if isinstance(argument, Buffer) else None for argument in passed)
-    return LaunchResult(entry, arch, report, buffers, trace)
+    return LaunchResult(entry, arch, report, buffers, trace, given_up)
 
 
 class _Options(TypedDict):
@@ -154,6 +181,10 @@ def describe(launch: KernelLaunch, result: LaunchResult) -> Iterator[str]:
     """The run in lines: findings, notes, what the buffers hold, counters."""
     place = f"sim ({result.arch}, schedule {launch.schedule}, seed {launch.seed})"
     yield f"{result.entry} of {launch.file.name} on {place}, grid {launch.grid}, block {launch.block}"
+    if result.given_up:
+        yield ""
+        yield "FAIL  timeout"
+        yield f"      {result.given_up}: an endless loop, or raise --steps or --seconds"
     for finding in result.report.findings:
         yield ""
         yield from _finding(finding)
@@ -171,7 +202,7 @@ def describe(launch: KernelLaunch, result: LaunchResult) -> Iterator[str]:
         yield from describe_counters(result.report.counters)
         yield ""
     yield _counters(result.report.counters)
-    count = len(result.report.findings)
+    count = result.count
     yield "no finding" if not count else "1 finding" if count == 1 else f"{count} findings"
 
 

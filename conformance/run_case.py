@@ -10,7 +10,7 @@ itself reports. Everything that is known about a case goes into its findings; no
 import functools
 import hashlib
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
@@ -31,14 +31,15 @@ from tileproof.conformance.contract import (
     Run,
 )
 from tileproof.conformance.device_findings import device_findings, device_notes
-from tileproof.conformance.finding import Finding
+from tileproof.conformance.finding import Finding, FindingKind
 from tileproof.conformance.layout import Bytes, Layout, has_exact_bounds, lay_out
 from tileproof.conformance.registry import contract_of, contracts
 from tileproof.conformance.verdict import Evidence, Observation
-from tileproof.kernels.device import Buffer, Device
+from tileproof.kernels.device import Buffer, Device, Report
 from tileproof.kernels.launcher import Launch
 from tileproof.kernels.tensor import Tensor
 from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.machine.budget import BudgetExceeded
 
 
 @runtime_checkable
@@ -112,13 +113,19 @@ def run_case(
     run = _kernel(contract.name, cast(Hashable, device), case.kernel, kernel_source)
     exact = has_exact_bounds(device)
     layouts = tuple(lay_out(spec, exact_bounds=exact) for spec in contract.tensors(case.shape))
-    launch = functools.partial(run, case.route)
+    launch = functools.partial(run, case)
+    expected = expected or functools.partial(contract.expected, case)
     open_ends = contract.comparison is Comparison.SET
-    first = _observe(layouts, values, device, launch, 0, open_ends)
-    with _elsewhere_in_shared_memory(device):
-        seen = (first, _observe(layouts, values, device, launch, 1, open_ends))
-    reports = [one.launch.report for one in seen if one.launch is not None and one.launch.report is not None]
-    evidence = Evidence(contract, case, values, device.arch, expected or contract.expected, layouts, seen)
+    observed: list[Observation] = []
+    try:
+        observed.append(_observe(layouts, values, device, launch, 0, open_ends))
+        with _elsewhere_in_shared_memory(device):
+            observed.append(_observe(layouts, values, device, launch, 1, open_ends))
+    except BudgetExceeded as exceeded:
+        return _given_up(case, exceeded, _reports(observed), time.perf_counter() - start)
+    seen = (observed[0], observed[1])
+    reports = _reports(seen)
+    evidence = Evidence(contract, case, values, device.arch, expected, layouts, seen)
     outputs = _outputs(layouts, seen[0])
     return CaseResult(
         case=case,
@@ -130,6 +137,17 @@ def run_case(
         outputs=outputs,
         undecided=undecided(evidence.right) if outputs and open_ends else {},
     )
+
+
+def _reports(seen: Iterable[Observation]) -> list[Report]:
+    return [one.launch.report for one in seen if one.launch is not None and one.launch.report is not None]
+
+
+def _given_up(case: Case, exceeded: BudgetExceeded, before: list[Report], seconds: float) -> CaseResult:
+    """A launch used up its budget: that, and what was found in it and in the launches before it."""
+    reports = [*before, exceeded.report]
+    timeout = Finding(FindingKind.TIMEOUT, f"{exceeded.message}: an endless loop", "timeout")
+    return CaseResult(case, (timeout, *device_findings(reports)), "", seconds, device_notes(reports))
 
 
 def case_inputs(case: Case) -> Arrays:

@@ -33,7 +33,7 @@ from tileproof.conformance.registry import contract_of
 from tileproof.conformance.run_case import CaseResult, case_inputs
 from tileproof.conformance.tally import Tally
 from tileproof.conformance.target import Coordinates, Target
-from tileproof.conformance.worker import DeviceLost, InProcess, InternalError, Job, Runner, Worker
+from tileproof.conformance.worker import CASE_DEADLINE_S, DeviceLost, InProcess, InternalError, Job, Runner, Worker
 from tileproof.oracle.refusal import Refusal
 
 
@@ -68,9 +68,11 @@ class Plan:
     require_device: bool = False
 
 
-def runner_for(target: Target, *, deadline_s: float) -> Runner:
+def runner_for(target: Target, *, deadline_s: float | None) -> Runner:
     """The runner that suits a target: the simulator in this process, the GPU in a worker."""
-    return Worker(deadline_s=deadline_s) if target is Target.GPU else InProcess()
+    if target is Target.SIM:
+        return InProcess(deadline_s=deadline_s)
+    return Worker(deadline_s=CASE_DEADLINE_S if deadline_s is None else deadline_s)
 
 
 class Session:
@@ -282,6 +284,6 @@ def _describe(error: Exception) -> str:
     return str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
 
 
-def runners_for(coordinates: Sequence[Coordinates], *, deadline_s: float) -> dict[Target, Runner]:
+def runners_for(coordinates: Sequence[Coordinates], *, deadline_s: float | None) -> dict[Target, Runner]:
     """A runner for each target."""
     return {place.target: runner_for(place.target, deadline_s=deadline_s) for place in coordinates}

@@ -5,7 +5,8 @@ CUDA context in which every later call fails, and a kernel that never ends canno
 spawned, not forked: CUDA does not survive a fork. What kills a worker is a finding of the job that it was carrying
 out, and the next job gets a fresh worker.
 
-Neither waits for ever: a worker has a deadline, the simulator a budget of steps, which is the same on every machine.
+Neither waits for ever: a worker has a deadline, the simulator a budget of steps, which is the same on every machine,
+and a deadline for each launch where the caller gives one.
 """
 
 import math
@@ -75,9 +76,10 @@ class DeviceLost(Exception):
 
 @runtime_checkable
 class CountsSteps(Protocol):
-    """A device that gives a launch up after so many steps: the simulator."""
+    """A device that gives a launch up after so many steps or seconds: the simulator."""
 
     step_budget: int
+    time_budget_s: float | None
 
 
 def step_budget(case: Case) -> int:
@@ -86,11 +88,18 @@ def step_budget(case: Case) -> int:
     return STEPS_PER_CASE + STEPS_PER_ELEMENT * elements
 
 
-def execute(job: Job, make_device: DeviceFactory) -> CaseResult:
-    """Run one job in this process, on the device that the factory gives for its coordinates."""
+def execute(job: Job, make_device: DeviceFactory, deadline_s: float | None = None) -> CaseResult:
+    """Run one job in this process, on the device that the factory gives for its coordinates.
+
+    Args:
+        job: the case.
+        make_device: opens the device.
+        deadline_s: seconds for each launch on the simulator; None for no limit.
+    """
     device = make_device(job.coordinates)
     if isinstance(device, CountsSteps):
         device.step_budget = step_budget(job.case)
+        device.time_budget_s = deadline_s
     if job.fault is None:
         return run_case(job.case, device, inputs=job.inputs)
     fault = find_fault(job.fault)
@@ -98,10 +107,16 @@ def execute(job: Job, make_device: DeviceFactory) -> CaseResult:
 
 
 class InProcess:
-    """Runs jobs in this process: for the simulator, whose kernels cannot hurt it."""
+    """Runs jobs in this process: for the simulator, whose kernels cannot hurt it.
 
-    def __init__(self, make_device: DeviceFactory = open_device) -> None:
+    Args:
+        make_device: opens the device of a job.
+        deadline_s: seconds that one launch may take; None for as long as its steps do.
+    """
+
+    def __init__(self, make_device: DeviceFactory = open_device, *, deadline_s: float | None = None) -> None:
         self._make_device = make_device
+        self._deadline_s = deadline_s
 
     def open(self, coordinates: Coordinates) -> None:
         """Open a device once, to know that there is one."""
@@ -109,13 +124,7 @@ class InProcess:
 
     def run(self, job: Job) -> CaseResult:
         """Carry out one job; a kernel that does not end is a finding in the result."""
-        from tileproof.simulators.ptx.machine.engine import StepBudgetExceeded  # here: loading it takes a while
-
-        try:
-            return execute(job, self._make_device)
-        except StepBudgetExceeded as exceeded:
-            finding = Finding(FindingKind.TIMEOUT, f"{exceeded.message}: an endless loop", "timeout")
-            return CaseResult(job.case, (finding,), route="", seconds=0.0)
+        return execute(job, self._make_device, self._deadline_s)
 
     def close(self) -> None:
         """Nothing to let go."""

@@ -3,9 +3,11 @@
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "foreign"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "litmus"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "order_table"))
 
+import foreign_page
 import litmus_page
 import order_page
 
@@ -31,6 +33,11 @@ hardware* (a recording of ours says so), or
 Rules inside that the PTX ISA leaves open, as implemented:
 
 {support.assumption_list()}
+**Contraction.** `mul` followed by `add` or `sub` without a rounding mode may be fused by the assembler, so that such a
+pair has two legal results. `Device(contraction="first")` or `"last"` runs every pair fused (of a sum of two products
+the first or the last one), the default none of them; `contractible` of a kernel says where its pairs are. Pairs are
+found where the sum reads the product's register itself.
+
 Forms that not every target has (PTX for another target is refused), beside min and max of three f32:
 
 {support.later_list()}
@@ -215,6 +222,7 @@ PAGES = {
     "formats.md": formats_page,
     "order_table.md": order_page.page,
     "weak_memory.md": litmus_page.page,
+    "foreign.md": foreign_page.page,
 }
 
 

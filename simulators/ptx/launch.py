@@ -9,7 +9,9 @@ from tileproof.simulators.ptx.launch_check import check_launch, cluster_of
 from tileproof.simulators.ptx.launch_shape import LaunchShape
 from tileproof.simulators.ptx.layout import CONST_BASE, SHARED_BASE, SharedPlacement
 from tileproof.simulators.ptx.limits import Limits
+from tileproof.simulators.ptx.machine.budget import Budget, BudgetExceeded, Watch
 from tileproof.simulators.ptx.machine.engine import Engine, EngineName
+from tileproof.simulators.ptx.machine.footprint import check_footprint
 from tileproof.simulators.ptx.machine.geometry import Geometry, blocks_of_clusters
 from tileproof.simulators.ptx.machine.memory import GlobalMemory, Window
 from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
@@ -75,7 +77,7 @@ def launch(
     global_memory: GlobalMemory,
     schedule: Schedule,
     limits: Limits,
-    step_budget: int,
+    budget: Budget,
     engine: EngineName,
     order: bool = True,
     grid_id: int = 1,
@@ -85,9 +87,11 @@ def launch(
     """Run a kernel to its end.
 
     Raises:
-        Refusal: the kernel is outside the modelled range.
+        BudgetExceeded: the launch used up what it was given; it holds what was found until then.
+        Refusal: the kernel is outside the modelled range, or needs more memory than is left.
     """
     program, shape, placement = prepared.program, prepared.shape, prepared.placement
+    watch = Watch(budget)
     memory = LaunchMemory(
         global_memory,
         prepared.parameters,
@@ -97,14 +101,13 @@ def launch(
         limits.multiprocessors,
         limits.warps,
         grid_id,
-        LaunchOrder(global_memory, order),
+        LaunchOrder(global_memory, order, watch.attend),
+        watch.attend,
         None if recorder is not None or not _can_be_weak(program, shape) else schedule.weak(),
     )
     findings, counters = Findings(), Counters()
     profile = Profile(program) if profiled else None
-    machine = Engine(
-        program, schedule, step_budget, engine, limits.arch, recorder, profile, weak=memory.weak is not None
-    )
+    machine = Engine(program, schedule, watch, engine, limits.arch, recorder, profile, weak=memory.weak is not None)
     size = shape.blocks_per_cluster
     left = shape.grid[0] * shape.grid[1] * shape.grid[2] // size
     most = max(1, _most_blocks(program, shape, placement.total_bytes) // size)
@@ -120,7 +123,12 @@ def launch(
             shape.cluster,
             _says_cluster(program, shape),
         )
-        machine.run(Wave(program, geometry, memory, schedule, findings, counters, limits.arch))
+        check_footprint(program, geometry, global_memory.used_bytes, global_memory.limit_bytes)
+        try:
+            machine.run(Wave(program, geometry, memory, schedule, findings, counters, limits.arch))
+        except BudgetExceeded as exceeded:
+            exceeded.report = findings.report(counters, engine.value, machine.handed_back)
+            raise
     if profile is not None:
         profile.report(counters, findings)
     return findings.report(counters, engine.value, machine.handed_back)

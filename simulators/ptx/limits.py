@@ -13,6 +13,11 @@ _SHARED_KIB = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 11
 _MULTIPROCESSORS = {80: 108, 86: 84, 87: 16, 89: 142, 90: 132, 100: 148, 103: 148, 110: 20, 120: 188, 121: 48}
 # Static shared memory of a kernel: ptxas refuses more (CUDA C++ Programming Guide, "Shared Memory").
 STATIC_SHARED_BYTES = 48 * 1024
+# Of one module's constants, and of one thread's local memory (same guide, same table).
+CONSTANT_BYTES = 64 * 1024
+LOCAL_BYTES = 512 * 1024
+# Of a kernel's parameters (PTX ISA, "Kernel Function Parameters": 32,764 bytes from PTX 8.1 and sm_70 on).
+PARAMETER_BYTES = 32_764
 # Warps that one multiprocessor holds (same guide, same table): %nwarpid (measured for 9.0 on H200).
 _WARPS = {80: 64, 86: 48, 87: 48, 89: 48, 90: 64, 100: 64, 103: 64, 110: 48, 120: 48, 121: 48}
 GRID_LIMIT = (2**31 - 1, 65535, 65535)

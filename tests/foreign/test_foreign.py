@@ -43,6 +43,15 @@ def test_the_reference_engine_gives_the_same(case: Case) -> None:
 
 
 @every_case
+@pytest.mark.parametrize("contraction", ["first", "last"])
+def test_pairs_that_an_assembler_may_fuse_are_right_both_ways(case: Case, contraction: str) -> None:
+    """Today no kernel has such a pair: their compilers fuse themselves, or say that they do not."""
+    outcome = case.launch(contraction=contraction)
+    assert outcome.report.findings == []
+    assert outcome.wrong == 0
+
+
+@every_case
 def test_what_breaks_it_is_found(case: Case) -> None:
     right, wrong = case.breaks
     assert right in case.built.ptx

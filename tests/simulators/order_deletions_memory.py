@@ -1,8 +1,18 @@
 """Deletions: fences and strong accesses."""
 
-from order_deletion import CHECKS, ORDER, PATTERNS, Deletion, check, edge
+from order_deletion import CHECKS, CORE, ORDER, PATTERNS, Deletion, check, edge
 
 DELETIONS: tuple[Deletion, ...] = (
+    edge("strong atomic", "comes after what it reads", CORE + "_knows_any", "", "return False",
+        "an atomic comes after what it reads"),
+    check("strong atomic", "a store reads nothing", CORE + "find_conflicts", "if other & ATOMIC and asked", "if asked",
+        "an atomic comes after what it reads"),
+    edge("strong atomic", "and after what that has read", CORE + "find_conflicts", "observed = bool(other & ATOMIC)",
+        "observed = False", "a counter that the last one takes back"),
+    check("strong atomic", "if that is an atomic, too", CORE + "find_conflicts", "observed = bool(other & ATOMIC)",
+        "observed = True", "a counter that the last one takes back"),
+    check("strong atomic", "for those who know it", CORE + "_knows_any", "", "return True",
+        "what an atomic read, by a thread that does not know it"),
     edge("fence", "releases for the strong writes that follow", PATTERNS + "_keep", "", "pass", "fence before a flag"),
     edge("fence", "acquires for the strong reads before", PATTERNS + "_learn_awaited", "", "pass",
         "fence behind a flag"),

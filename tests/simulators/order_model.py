@@ -1,8 +1,9 @@
 """The definition of order that the core is held to: every thread, and everything published, is a set of accesses.
 
 Nothing is compressed: no clocks, no shadow that forgets. Two accesses race if they touch a common byte, one of them
-writes, they are not both strong with scopes that include the other, and the earlier one is not in the set that the
-later one's thread knows. Only a location at which a race was found is given up.
+writes, they are not both strong with scopes that include the other, and the earlier one is neither in the set that the
+later one's thread knows nor observed, directly or through a chain of atomics, by an atomic in that set. Only a location
+at which a race was found is given up.
 """
 
 from collections.abc import Iterable
@@ -45,6 +46,7 @@ class Event:
     tick: int = 0
     by_proxy: bool = False
     everybody: tuple[Thread, ...] = ()
+    atomic: bool = False
 
 
 @dataclass
@@ -90,6 +92,8 @@ class Model:
         self.barriers: dict[object, list[tuple[Thread, Known, dict[str, Known]]]] = {}
         self.phases: dict[object, list[tuple[Thread, Known, dict[str, Known]]]] = {}
         self._spaces: dict[int, str] = {}
+        #: What an atomic observed, as parts.
+        self._observed: dict[int, Known] = {}
 
     # Accesses.
 
@@ -104,11 +108,20 @@ class Model:
                 races = True
                 self.given_up.add((space, place))
         self._spaces.setdefault(event.number, space)
+        if event.atomic:
+            self._observe(space, event)
         self.events.append(event)
         if event.engine is None:
             for thread in event.everybody or (event.thread,):
                 self.minds[thread].known.add(self._part(event, thread))
         return races
+
+    def _observe(self, space: str, event: Event) -> None:
+        """An atomic reads the last write, and through it what that one read."""
+        writes = [other for other in self._at(space, event.place) if other.writes]
+        if writes and writes[-1].place == event.place and self._morally_strong(event, writes[-1]):
+            part = self._part(writes[-1], writes[-1].thread)
+            self._observed[self._part(event, event.thread)] = self._observed.get(part, NOTHING) | {part}
 
     def _at(self, space: str, place: int) -> list[Event]:
         return [
@@ -131,7 +144,11 @@ class Model:
             known = mind.known
             if event.by_proxy and not other.by_proxy:
                 known = mind.proxies[space]
-            if not all(part in known for part in parts):
+            if event.by_proxy:
+                observed = set[int]()
+            else:
+                observed = set[int]().union(*(self._observed.get(part, NOTHING) for part in known))
+            if not all(part in known or part in observed for part in parts):
                 return True
         return False
 

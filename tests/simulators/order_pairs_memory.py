@@ -66,6 +66,26 @@ def later(first: str, then: str) -> str:
     return LATER.replace("FIRST", first).replace("THEN", then)
 
 
+#: Of four blocks, which come one after the other, the one that counts last takes the counter back; or the third one
+#: writes what it has counted.
+COUNTED = """
+    mov.u32 %r1, %ctaid.x; @!%p0 ret;
+    WAIT: ld.relaxed.gpu.global.u32 %r3, [%d1+2052]; setp.ne.u32 %p4, %r3, %r1; @%p4 bra WAIT;
+    atom.global.add.u32 %r2, [%d1+2048], 1; setp.eq.u32 %p3, %r2, 2;
+    ||@%p3 st.relaxed.gpu.global.u32 [%d1+2048], 3;|
+    add.u32 %r3, %r3, 1; st.relaxed.gpu.global.u32 [%d1+2052], %r3;
+    setp.ne.u32 %p2, %r2, 3; @%p2 ret; st.global.u32 [%d1+2048], 0; ret;
+"""
+
+#: Block 0 adds, then thread 0 of block 1, then thread 32 of block 1 with the scope of its block.
+NARROW = """
+    mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 0; @!%p2 bra SECOND;
+    @%p0 red.relaxed.gpu.global.add.u32 [%d1], 1; @%p0 st.relaxed.gpu.global.u32 [%d1+2048], 1; ret;
+    SECOND: ld.relaxed.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p2, %r3, 0; @%p2 bra SECOND;
+    @%p0 red.relaxed.gpu.global.add.u32 [%d1], 1; |bar.sync 0;||
+    setp.eq.u32 %p3, %r0, 32; @%p3 red.relaxed.cta.global.add.u32 [%d1], 1; ret;
+"""
+
 #: Block 1 comes after block 0's release and before block 2's acquire of one place; it does not acquire itself.
 HANDED_ON = """
     mov.u32 %r1, %ctaid.x; @!%p0 ret; setp.eq.u32 %p2, %r1, 0; @%p2 bra GO; setp.eq.u32 %p2, %r1, 1; @%p2 bra MIDDLE;
@@ -121,6 +141,16 @@ def polled(label: str, form: str, offset: int) -> str:
 
 
 PAIRS: dict[str, Pair] = {
+    "an atomic comes after what it reads": Pair(
+        later(
+            "red.relaxed.gpu.global.add.u32 [%d1], 1;",
+            "|atom.relaxed.gpu.global.add.u32 %r5, [%d1], 1;|st.relaxed.gpu.global.u32 [%d1], 1;|"
+            "st.global.u32 [%d1], 0;",
+        ),
+        blocks=2,
+    ),
+    "a counter that the last one takes back": Pair(COUNTED, blocks=4),
+    "what an atomic read, by a thread that does not know it": Pair(NARROW, kind=FindingKind.SCOPE, blocks=2),
     "fence before a flag": Pair(
         message("|fence.acq_rel.gpu;||" + RELAXED, POLL + "fence.acq_rel.gpu;"), "orders the two blocks", blocks=2
     ),

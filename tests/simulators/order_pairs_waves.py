@@ -24,6 +24,11 @@ PAIRS: dict[str, Pair] = {
         "|fence.proxy.async;||" + BULK_OUT.replace("256", "16") + "cp.async.bulk.wait_group 0; ret;",
         "no proxy fence", blocks=2, wave=WAVE,
     ),
+    "a barrier of an earlier wave": Pair(
+        "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 0; setp.eq.u32 %p3, %r0, 32; @%p2 bar.sync 0; @%p2 ret;"
+        "@%p3 st.shared.u32 [tile], 1; |bar.sync 0;|| @%p0 ld.shared.u32 %r9, [tile]; ret;",
+        "with no barrier between", blocks=2, wave=WAVE,
+    ),
     "who ended an earlier wave": Pair(
         "mov.u32 %r1, %ctaid.x; setp.lt.u32 %p2, %r1, 2; setp.eq.u32 %p3, %r0, 32; mov.u32 %r5, tile;"
         "mad.lo.u32 %r7, %r0, 4, %r5; @%p2 st.shared.u32 [%r7], 1; @%p2 ret; @%p3 st.shared.u32 [tile], 1;"

@@ -11,6 +11,7 @@ FIRST = "no wave has more warps than the first, whose room the others use"
 ASKED = "more must be known for the short cut, and what does not pass there is checked in full"
 PEERS = "nobody touches the shared memory of a block without peers at its end"
 VIEW = "what an access that does not race reads of the async proxy's view, where there is one, is what memory holds"
+TOLD = "what anybody learns of a folded stretch was published in it, and to publish unfolds"
 NOBODY = "nothing was published in memory that nobody has accessed"
 FOLD = "what is folded of one block, or of blocks that lack lanes, machine code does not use, or it is the same"
 
@@ -110,6 +111,15 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "again is None or again.has_changed is True": QUICK,
         "without last.views.shape == size in last is not None and last.views.shape == size": FIRST,
         "last.views.shape != size, not last.views.shape == size": FIRST,
+    },
+    "order.knowledge:Knowledge.has_changed": {
+        "self.engines.max() > 0, not self.engines.max() >= 0": NEVER,
+    },
+    "order.knowledge:Knowledge.forget_minds": {
+        "without self.before_change()": TOLD,
+    },
+    "order.knowledge:Knowledge._join_maps": {
+        "not self.views[plane, lanes, core.FOREIGN].any() is False": QUICK,
     },
     "order.knowledge:Knowledge.first_component": {
         "self.engines[engine] <= 0, not self.engines[engine] < 0": NEVER,

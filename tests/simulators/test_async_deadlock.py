@@ -6,7 +6,7 @@ import pytest
 from async_kernels import SCHEDULES, on_all_schedules, on_few_schedules, run
 
 from tileproof.simulators.ptx.findings import FindingKind
-from tileproof.simulators.ptx.machine.engine import StepBudgetExceeded
+from tileproof.simulators.ptx.machine.budget import StepBudgetExceeded
 
 # A pipeline of two stages: thread 0 loads 4 tiles, the second warp consumes them. `full` are the objects 0 and 1,
 # `empty` 2 and 3.

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.device import Device
 from tileproof.simulators.ptx.findings import Finding, FindingKind
-from tileproof.simulators.ptx.machine.engine import StepBudgetExceeded
+from tileproof.simulators.ptx.machine.budget import StepBudgetExceeded
 
 ADVERSARIAL = [("adversarial", seed) for seed in range(50)]
 on_right_schedules = pytest.mark.parametrize(("schedule", "seed"), [("friendly", 0), *ADVERSARIAL])

@@ -12,7 +12,7 @@ from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.buffer import Buffer
 from tileproof.simulators.ptx.device import Device
 from tileproof.simulators.ptx.findings import FindingKind, Report
-from tileproof.simulators.ptx.machine.engine import StepBudgetExceeded
+from tileproof.simulators.ptx.machine.budget import StepBudgetExceeded
 
 Extent = tuple[int, int, int]
 

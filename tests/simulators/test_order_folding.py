@@ -58,6 +58,10 @@ RIGHT: dict[str, str] = {
         "st.shared.u32 [%r6], %r1;\n @%p1 ld.shared.u32 %r8, [%r6];\n bar.sync 0; @%p1 ld.shared.u32 %r8, [%r9];"
     ),
     "one block goes elsewhere": "st.shared.u32 [%r12], %r1; bar.sync 0; ld.shared.u32 %r8, [%r9];",
+    "one block hands on": (
+        "st.shared.u32 [%r6], %r1;\n @%p1 red.release.cta.global.add.u32 [%d0], 1;\n"
+        "@%p1 ld.acquire.cta.global.u32 %r8, [%d0];\n @%p1 ld.shared.u32 %r8, [%r9];"
+    ),
     "one block meets": "st.shared.u32 [%r6], %r1;\n @%p1 bar.sync 0;\n @%p1 ld.shared.u32 %r8, [%r9];",
     "warps meet": "st.shared.u32 [%r6], %r1; bar.warp.sync -1; ld.shared.u32 %r8, [%r11];",
     "half of the warps meet": "st.shared.u32 [%r6], %r1; @%p2 bar.warp.sync -1; @%p2 ld.shared.u32 %r8, [%r11];",

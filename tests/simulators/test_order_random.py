@@ -106,7 +106,9 @@ class Machine:
         if any((space, byte) in self.model.given_up for byte in range(place, place + nbytes)):
             return
         strong = self.draw.random() < 0.35
-        kind = AccessKind(self.draw.random() < 0.5, strong, self.draw.choice(SCOPES), element_bytes=nbytes)
+        writes, atomic = self.draw.random() < 0.5, self.draw.random() < 0.5
+        atomic = atomic and writes and strong
+        kind = AccessKind(writes, strong, self.draw.choice(SCOPES), atomic, element_bytes=nbytes)
         by_warp = not strong and nbytes == 8 and space == "shared" and self.draw.random() < 0.4
         pc = self.draw.randrange(STEPS)
         self.trace.append(f"{lane} {'by warp' if by_warp else ''} {kind} {space} {place} {nbytes} pc {pc}")
@@ -116,7 +118,7 @@ class Machine:
             kind, lane = AccessKind(kind.writes, by_warp=True), first
         event = Event(
             self.next(), self.threads[lane], place, nbytes, kind.writes, strong, kind.scope,
-            everybody=tuple(askers) if by_warp else (),
+            everybody=tuple(askers) if by_warp else (), atomic=atomic,
         )  # fmt: skip
         before = self.count()
         lanes, offsets = np.array([lane]), np.array([place])
@@ -137,7 +139,7 @@ class Machine:
         if not kind.writes:
             self.order.strong_load(lanes, where, backing, offsets, nbytes, scope, flavour)
             self.model.read(thread, key, nbytes, scope, flavour)
-        elif self.draw.random() < 0.5:
+        elif not atomic:
             self.trace[-1] += " store"
             self.order.strong_store(lanes, where, backing, offsets, nbytes, scope, flavour)
             self.model.write(thread, key, nbytes, scope, flavour, False)

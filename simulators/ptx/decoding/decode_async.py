@@ -44,6 +44,7 @@ _MECHANISMS = {
 _HALF_TYPES = ("f16", "bf16")
 _STORE_TYPES = ("b32", "b64", "u32", "u64", "s32", "s64", "f32", "f64")
 _VECTORS = {"v2": 2, "v4": 4}
+_MOST_GROUPS = 1 << 30
 
 
 def _copy(slots: Slots, instruction: Instruction) -> Step:
@@ -99,6 +100,13 @@ def _small_copy(slots: Slots, instruction: Instruction) -> Step:
     )
 
 
+def pending_groups(instruction: Instruction, operand: Operand) -> int:
+    """How many groups a wait leaves in flight: an immediate, of which more than there can be is as good as all."""
+    if not isinstance(operand, Immediate) or operand.float_type is not None or operand.bits < 0:
+        raise not_modelled(instruction, "the number of groups must be an immediate that is not negative")
+    return min(operand.bits, _MOST_GROUPS)
+
+
 def _group(instruction: Instruction, words: Sequence[str], *, bulk: bool) -> Step:
     action = GroupAction(instruction.qualifiers[2 if bulk else 1])
     reads_only = bulk and action is GroupAction.WAIT and list(words) == ["read"]
@@ -107,9 +115,7 @@ def _group(instruction: Instruction, words: Sequence[str], *, bulk: bool) -> Ste
     check_count(instruction, len(instruction.operands), int(action is GroupAction.WAIT))
     most = 0
     for operand in instruction.operands:
-        if not isinstance(operand, Immediate):
-            raise not_modelled(instruction, "the number of groups must be an immediate")
-        most = operand.bits
+        most = pending_groups(instruction, operand)
     form = GroupForm(action, bulk, most, reads_only)
     return Step(Kind.COPY_GROUP, opcode(instruction), where(instruction), asynchronous=form)
 

@@ -1,6 +1,7 @@
 """Decoding of `wgmma`: the product, and the instructions that order it."""
 
 from tileproof.oracle.maps.wgmma_tile import Major
+from tileproof.simulators.ptx.decoding.decode_async import pending_groups
 from tileproof.simulators.ptx.decoding.decode_matrix import matrix_access, parse, registers, require, split, whole_warp
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, opcode, where
 from tileproof.simulators.ptx.decoding.slots import Slots, check_count
@@ -57,7 +58,7 @@ def _order(slots: Slots, instruction: Instruction, words: list[str]) -> Step:
         raise not_modelled(instruction, "this form is not modelled")
     action = ProductOrder(instruction.qualifiers[0])
     check_count(instruction, len(instruction.operands), int(action is ProductOrder.WAIT))
-    pending = _pending(instruction, instruction.operands[0]) if action is ProductOrder.WAIT else 0
+    pending = pending_groups(instruction, instruction.operands[0]) if action is ProductOrder.WAIT else 0
     return Step(
         Kind.WGMMA_ORDER,
         opcode(instruction),
@@ -65,12 +66,6 @@ def _order(slots: Slots, instruction: Instruction, words: list[str]) -> Step:
         sources=(whole_warp(slots),),
         product_order=ProductOrderForm(action, pending),
     )
-
-
-def _pending(instruction: Instruction, operand: Operand) -> int:
-    if not isinstance(operand, Immediate) or operand.bits < 0:
-        raise not_modelled(instruction, "another operand where the number of pending groups belongs")
-    return operand.bits
 
 
 def _immediates(instruction: Instruction, operand: str) -> int:

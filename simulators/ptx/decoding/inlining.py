@@ -18,6 +18,7 @@ from itertools import zip_longest
 
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled
 from tileproof.simulators.ptx.decoding.renaming import Names
+from tileproof.simulators.ptx.text.declarations import MAX_REGISTERS
 from tileproof.simulators.ptx.text.syntax import (
     TYPE_BYTES,
     Address,
@@ -39,7 +40,7 @@ from tileproof.simulators.ptx.text.syntax import (
     Variable,
 )
 
-MAX_INSTRUCTIONS = 1 << 18
+MAX_INSTRUCTIONS = 1 << 17
 """Longest kernel after expansion; copies of copies grow without bound otherwise."""
 
 ASSERT_FAIL, PRINT, FRESH = "call __assertfail", "call vprintf", "call"
@@ -176,6 +177,8 @@ class _Expansion:
             raise not_modelled(call, f"recursive calls are not modelled ({path})")
         pairs = [*_paired(call, function.returns, results), *_paired(call, function.parameters, arguments)]
         symbols = {p.name: self._actual(call, p, actual) for p, actual in pairs if p.space == "param"}
+        if len(self._registers) + len(function.registers) > MAX_REGISTERS:
+            raise not_modelled(call, f"the kernel has more than {MAX_REGISTERS} registers with its calls")
         suffix = self._unique("")
         names = self._names(function, suffix, symbols)
         registers = [Register(name) for name in names.registers.values()]

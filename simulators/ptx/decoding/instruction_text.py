@@ -7,10 +7,13 @@ from tileproof.simulators.ptx.alu.operation import NotModelled
 from tileproof.simulators.ptx.findings import Where
 from tileproof.simulators.ptx.text.syntax import Instruction
 
+_MOST_CHARS = 160  # the longest opcodes, those of tensor copies, have some 100
+
 
 def opcode(instruction: Instruction) -> str:
-    """The opcode as written."""
-    return ".".join((instruction.mnemonic, *instruction.qualifiers))
+    """The opcode as written, or the beginning of one that no instruction has."""
+    text = ".".join((instruction.mnemonic, *instruction.qualifiers))
+    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}..."
 
 
 def where(instruction: Instruction) -> Where:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.layout import (
     CONST_BASE,
     LOCAL_BASE,
@@ -10,6 +11,7 @@ from tileproof.simulators.ptx.layout import (
     place,
     place_parameters,
 )
+from tileproof.simulators.ptx.limits import CONSTANT_BYTES, LOCAL_BYTES, PARAMETER_BYTES
 from tileproof.simulators.ptx.text.syntax import Entry, Module, Variable
 
 
@@ -35,14 +37,26 @@ class Variables:
 
     @classmethod
     def of(cls, module: Module, entry: Entry) -> "Variables":
-        """Lay out what the module and the entry declare."""
+        """Lay out what the module and the entry declare.
+
+        Raises:
+            Refusal: more parameters, constants or local memory than a GPU has.
+        """
         everything = [*module.variables.values(), *entry.variables.values()]
         spaces = {name: [v for v in everything if v.space == name] for name in ("shared", "local", "const", "global")}
         local = place(spaces["local"], LOCAL_BASE)
         const = place(spaces["const"], CONST_BASE)
+        parameters = place_parameters(entry.parameters)
+        for what, size, most in (
+            ("parameters", parameters.size_bytes, PARAMETER_BYTES),
+            ("constants", const.size_bytes, CONSTANT_BYTES),
+            ("local memory for a thread", local.size_bytes, LOCAL_BYTES),
+        ):
+            if size > most:
+                raise Refusal(f"kernel {entry.name} declares {size} bytes of {what}: the limit is {most}")
         return cls(
             addresses={**local.offsets, **const.offsets},
-            parameters=place_parameters(entry.parameters),
+            parameters=parameters,
             globals={v.name: v for v in spaces["global"]},
             shared=SharedVariables(
                 tuple(v for v in spaces["shared"] if v.count), tuple(v for v in spaces["shared"] if not v.count)

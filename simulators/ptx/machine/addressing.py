@@ -45,6 +45,8 @@ def pieces(wave: Wave, step: Step, selection: Selection, lanes: Lanes) -> Iterat
     legal = _legal_addresses(wave, step, selection, lanes, addresses, nbytes)
     if legal is not None:
         addresses, lanes = addresses[legal], lanes[legal]
+        if not lanes.size:
+            return
     parts = split_generic(addresses) if access.space is StateSpace.GENERIC else [(access.space, None, addresses)]
     for space, chosen, part in parts:
         owners = lanes if chosen is None else lanes[chosen]

@@ -13,7 +13,7 @@ import numpy as np
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.fast.lower import plain_barrier
 from tileproof.simulators.ptx.fast.turn import FastTurns, runs_of
-from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.findings import FindingKind, Where
 from tileproof.simulators.ptx.machine import (
     block_barrier,
     bracket,
@@ -24,6 +24,7 @@ from tileproof.simulators.ptx.machine import (
     trap,
 )
 from tileproof.simulators.ptx.machine.asynchronous import endings
+from tileproof.simulators.ptx.machine.budget import Late, Watch
 from tileproof.simulators.ptx.machine.compute import handlers
 from tileproof.simulators.ptx.machine.memory import Lanes
 from tileproof.simulators.ptx.machine.profile import Profile
@@ -54,10 +55,6 @@ _ALONE = frozenset(
 )
 
 
-class StepBudgetExceeded(Refusal):
-    """A wave made more steps than it was given."""
-
-
 class EngineName(StrEnum):
     """Names of the engines."""
 
@@ -86,7 +83,7 @@ class Engine:
     Args:
         program: the kernel.
         schedule: who runs next.
-        step_budget: steps of one wave, whatever number of lanes makes them together.
+        watch: over what the launch may use up.
         name: which engine.
         arch: whose matrix unit computes.
         recorder: writes down what the waves do; with the reference engine only.
@@ -98,7 +95,7 @@ class Engine:
         self,
         program: Program,
         schedule: Schedule,
-        step_budget: int,
+        watch: Watch,
         name: EngineName,
         arch: str,
         recorder: Recorder | None = None,
@@ -113,7 +110,7 @@ class Engine:
         self._recorder = recorder
         self._profile = profile
         self._schedule = schedule
-        self._step_budget = step_budget
+        self._watch = watch
         self._fast = FastTurns(program, arch, weak=weak) if name is EngineName.FAST else None
         barriers = [step for step in program.steps if step.kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE)]
         self._plain_barriers = all(plain_barrier(step, program) for step in barriers)
@@ -123,7 +120,7 @@ class Engine:
         """Run a wave until all lanes have exited or nobody can step.
 
         Raises:
-            StepBudgetExceeded: the budget ran out.
+            BudgetExceeded: the budget ran out.
             NotModelled: the kernel did something that the device does not model.
         """
         if self._profile is not None:
@@ -143,8 +140,9 @@ class Engine:
                 self._fast.finish(wave)
 
     def _run(self, wave: Wave) -> None:
-        left, asynchronous = self._step_budget, wave.program.has_asynchronous
-        watch, residency = SpinWatch(wave), Residency(wave, self._schedule)
+        left, asynchronous = self._watch.budget.steps, wave.program.has_asynchronous
+        spin, residency = SpinWatch(wave), Residency(wave, self._schedule)
+        self._watch.start()
         while (running := residency.running()).size:
             turn = self._schedule.next_turn(wave.pc, running)
             if asynchronous:
@@ -153,15 +151,13 @@ class Engine:
                 wave.weak.tick()
             made = self._run_turn(wave, turn, left) if turn.ahead is None else self._run_apart(wave, turn, left)
             left -= made
-            if watch.stuck(turn.lanes, made) and not self._helped(wave, residency):
+            if spin.stuck(turn.lanes, made) and not self._helped(wave, residency):
                 stall.report_spin(wave)
                 return
             if left <= 0:
-                raise StepBudgetExceeded(
-                    f"kernel {wave.program.name}: {self._step_budget} steps were not enough; "
-                    f"the last one is at {self._steps[turn.pc].where}",
-                    hint="an endless loop, or raise Device(step_budget=...)",
-                )
+                raise self._watch.out_of_steps(wave.program.name, self._place(wave, turn))
+            if self._watch.late:
+                raise self._watch.out_of_time(wave.program.name, self._place(wave, turn))
         if wave.registers.present:
             stall.report_stall(wave)
         if asynchronous:
@@ -189,16 +185,21 @@ class Engine:
         parts = (Turn(lanes, turn.pc, turn.pc + most, most) for lanes in (turn.ahead, behind))
         return sum(self._run_turn(wave, part, left) for part in parts)
 
+    def _place(self, wave: Wave, turn: Turn) -> Where:
+        """Where the first lane of a turn is after it."""
+        return self._steps[min(int(wave.pc[turn.lanes[0]]), len(self._steps) - 1)].where
+
     def _run_turn(self, wave: Wave, turn: Turn, left: int) -> int:
         """Run a turn; how many steps it made."""
         selection = as_selection(turn.lanes)
         fast, runs = self._fast, None
         pc, most, made = turn.pc, min(turn.steps, left), 0
         wave.polls = 0
-        while pc < turn.stop and made < most and wave.polls < PATIENCE_POLLS:
+        while pc < turn.stop and made < most and wave.polls < PATIENCE_POLLS and not (made and self._watch.late):
             if fast is not None and fast.hot(pc):
                 runs = runs_of(selection) if runs is None else runs
-                first, together = pc, most - made if self._profile is None else 1
+                first, whole = pc, most - made if self._profile is None else 1
+                together = self._watch.most(whole, turn.lanes.size)
                 pc, done = fast.run(wave, pc, turn.stop, together, runs, turn.lanes.size)
                 made += done
                 if self._profile is not None and done:
@@ -210,7 +211,10 @@ class Engine:
             made += 1
             if self._profile is not None:
                 self._profile.count(pc, turn.lanes.size)
-            pc = self._step(wave, pc, selection)
+            try:
+                pc = self._step(wave, pc, selection)
+            except Late:
+                raise self._watch.out_of_time(wave.program.name, self._steps[pc].where) from None
         wave.counters.thread_instructions += made * turn.lanes.size
         if pc >= turn.stop:
             self._schedule.progress()

@@ -208,14 +208,16 @@ class GlobalMemory:
 
     Attributes:
         number: tells the memories of one process apart, whose addresses are alike.
+        limit_bytes: of all allocations, and of what a launch needs beside them.
+        used_bytes: of all allocations that were not freed.
     """
 
     _numbers = itertools.count(1)
 
     def __init__(self, limit_bytes: int) -> None:
         self.number = next(GlobalMemory._numbers)
-        self._limit_bytes = limit_bytes
-        self._used_bytes = 0
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
         self._next = GLOBAL_BASE
         self._bases: list[int] = []
         self._allocations: list[Allocation] = []
@@ -230,13 +232,13 @@ class GlobalMemory:
         Raises:
             Refusal: the device's memory limit would be passed.
         """
-        if self._used_bytes + nbytes > self._limit_bytes:
+        if self.used_bytes + nbytes > self.limit_bytes:
             raise Refusal(
-                f"allocation of {nbytes} bytes: {self._used_bytes} of the device's {self._limit_bytes} are in use",
+                f"allocation of {nbytes} bytes: {self.used_bytes} of the device's {self.limit_bytes} are in use",
                 hint="free buffers, or raise Device(memory_limit_bytes=...)",
             )
         allocation = Allocation(self._next, nbytes, defined=defined)
-        self._used_bytes += nbytes
+        self.used_bytes += nbytes
         self._next += -(-(nbytes + ALLOCATION_GAP) // ALLOCATION_ALIGNMENT) * ALLOCATION_ALIGNMENT
         self._bases.append(allocation.base)
         self._allocations.append(allocation)
@@ -258,7 +260,7 @@ class GlobalMemory:
 
     def release(self, allocation: Allocation) -> None:
         """Free an allocation; later accesses are `use-after-free`."""
-        self._used_bytes -= allocation.nbytes
+        self.used_bytes -= allocation.nbytes
         allocation.release()
 
     def find(self, address: int) -> Allocation | None:

@@ -1,6 +1,6 @@
 """The blocks that are resident together: the whole machine state of one wave of a launch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
@@ -70,6 +70,7 @@ class LaunchMemory:
         warps: that one of them holds.
         grid_id: of the launch.
         order: of all its waves.
+        attend: to be called by what takes long: it raises when the launch's time is over.
         weak: draws late stores and stale loads; None if all see every store at once.
         registers: arrays for the registers of one wave after the other.
     """
@@ -83,6 +84,7 @@ class LaunchMemory:
     warps: int
     grid_id: int
     order: LaunchOrder
+    attend: Callable[[], None]
     weak: np.random.Generator | None = None
     registers: RegisterFile = field(default_factory=RegisterFile)
 
@@ -101,6 +103,7 @@ class Wave:
         warp_barrier_mask: for every lane that waits at a `bar.warp.sync`, the members that it names; else 0.
         cycles: the time that threads read.
         memory_number: of the device's global memory.
+        attend: see `LaunchMemory`.
         weak: what blocks see of global memory, where they do not all see the same.
 
     Args:
@@ -145,6 +148,7 @@ class Wave:
         self.warp_barrier_mask: Bits = np.zeros(lanes, np.uint64)
         self.cycles = START_CYCLES
         self.memory_number = memory.global_memory.number
+        self.attend = memory.attend
         self.spaces: dict[StateSpace, Space] = {
             StateSpace.GLOBAL: memory.global_memory,
             **self._shared_spaces(shared.owned_by(geometry.lanes_per_block)),

@@ -22,6 +22,12 @@ MAX_TEXT_CHARS = 1 << 25
 MAX_QUOTED_CHARS = 60
 """Longest piece of the text repeated in an error message; mangled names run to kilobytes."""
 
+MAX_NAME_CHARS = 1 << 15
+"""Longest name, which messages repeat as a whole; mangled names of templates run to some thousand characters."""
+
+MAX_OPCODE_CHARS = 1 << 10
+"""Longest opcode with its qualifiers; the longest ones that exist have some 150 characters."""
+
 
 class Kind(Enum):
     """What a token is."""
@@ -79,9 +85,18 @@ def tokenise(text: str) -> Iterator[Token]:
         kind = _KIND_OF_GROUP[group]
         if kind is None:
             raise _no_token(text, match[group], match.start(group))
+        if match.end(group) - match.start(group) > MAX_OPCODE_CHARS and kind in (Kind.WORD, Kind.DIRECTIVE):
+            _check_length(text, match[group], match.start(group))
         yield Token(kind, match[group], match.start(group))
         if kind is Kind.END:
             return
+
+
+def _check_length(text: str, word: str, start: int) -> None:
+    what, most = ("an opcode", MAX_OPCODE_CHARS) if "." in word else ("a name", MAX_NAME_CHARS)
+    if len(word) > most:
+        line = text.count("\n", 0, start) + 1
+        raise PtxSyntaxError(f"{quote(word)} has {len(word)} characters: {what} has at most {most}", line=line)
 
 
 def _no_token(text: str, found: str, start: int) -> PtxSyntaxError:

@@ -39,6 +39,7 @@ def bulk(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         targets = by_lane(here, find(wave, step, form.target, here, nbytes, ALIGNMENT, "writes"))
         words = _barriers(wave, step, form, here)
         for lane in here.tolist():
+            wave.attend()
             if lane in sources and lane in targets and (form.barrier is None or lane in words):
                 _issue(wave, step, pc, form, lane, sources[lane], targets[lane], words.get(lane, NONE), nbytes, twins)
 

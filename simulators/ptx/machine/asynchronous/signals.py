@@ -40,6 +40,7 @@ def turns(wave: Wave, words: Lanes) -> Iterator[Lanes]:
     drawn = wave.lane_order(words.size)
     left = np.arange(words.size) if drawn is None else drawn
     while left.size:
+        wave.attend()
         _, first = np.unique(words[left], return_index=True)
         yield left[np.sort(first)]
         left = np.delete(left, first)

@@ -47,6 +47,7 @@ def tensor(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
     assert isinstance(form, TensorForm)
     twins = Twins()
     for lane in wave.ids(selection).tolist():
+        wave.attend()
         _Issue(wave, step, pc, form, np.array([lane]), twins).run()
 
 

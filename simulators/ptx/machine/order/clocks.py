@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tileproof.simulators.ptx.machine.budget import unwatched
 from tileproof.simulators.ptx.machine.memory import Lanes, Mask
 from tileproof.simulators.ptx.machine.order import compiled_order as core
 
@@ -43,9 +44,11 @@ class Clocks:
 
     Args:
         nothing: int32 [components], row 0: what everybody knows.
+        attend: called wherever clocks are joined, which an operation of many lanes may do for long; it may raise.
     """
 
-    def __init__(self, nothing: Table) -> None:
+    def __init__(self, nothing: Table, attend: Callable[[], None] = unwatched) -> None:
+        self.attend = attend
         first_rows = max(_FIRST_ROWS, _FIRST_BYTES // nothing.nbytes)
         self.rows: Table = np.zeros((first_rows, nothing.size), np.int32)
         self.rows[0] = nothing
@@ -149,6 +152,7 @@ class Clocks:
         return known
 
     def _join(self, one: int, other: int) -> int:
+        self.attend()
         covers = core.compare_rows(self.rows, one, other)
         if covers:
             return one if covers == 1 else other
@@ -172,6 +176,7 @@ class Clocks:
         return known
 
     def _join_maps(self, one: int, other: int) -> int:
+        self.attend()
         entries = np.concatenate([self.maps[slice(*self.spans[which])] for which in (one, other)]).astype(np.int64)
         entries = entries[np.argsort(entries[:, 0], kind="stable")]
         twice = np.flatnonzero(entries[1:, 0] == entries[:-1, 0])

@@ -307,6 +307,9 @@ def find_conflicts(
         flags: of the access.
         asked: 1: each lane must know; 32: all lanes of its warp; 128: that lane and the 127 behind it.
         found: int64 [most, 3]: position, record and lane of the first pairs.
+
+    Sets have their last access first. An atomic reads what the write before it left ("Observation Order" of the PTX
+    ISA), so who knows it comes after that write, too, and where that is an atomic, after what it read.
     """
     count = 0
     known = integer(-1)  # the set that was last found to be wholly known, by lanes that know the same as this one
@@ -337,6 +340,7 @@ def find_conflicts(
                     continue
                 leader = slot >> 5
                 all_known = alike
+                observed = False  # by an atomic that the lane knows, or by one which that has observed
                 while slot != 0 and not is_empty(state, slot):
                     base = slot & _LANE
                     if slot & NODE:
@@ -347,6 +351,15 @@ def find_conflicts(
                         record, mask, slot = slot >> 5, integer(1), integer(0)
                     other = integer(records[record, FLAGS])
                     hidden = (flags | other) & NON_COHERENT and (flags | other) & WRITES
+                    if observed:
+                        observed = bool(other & ATOMIC)
+                        all_known = False
+                        continue
+                    if other & ATOMIC and asked == 1 and not flags & ASYNC_PROXY:
+                        observed = _knows_any(
+                            rows, views, spans, maps, shape, records,
+                            planes[0], lane, unit, warp, record, mask, base,
+                        )  # fmt: skip
                     if flags & ENDS and _same_block(shape, records, record, warp):
                         continue
                     plane = _plane_for(planes, other)
@@ -388,6 +401,20 @@ def find_conflicts(
                 if all_known:
                     known = leader
     return count
+
+
+@borrowing_inlined
+def _knows_any(
+    rows: Array, views: Array, spans: Array, maps: Array, shape: Array, records: Array, plane: int, lane: int,
+    unit: int, warp: int, record: int, mask: int, base: int,
+) -> bool:  # fmt: skip
+    """Whether a lane knows one of the accesses of a set's element; lanes of an atomic read each other's."""
+    while mask:
+        if mask & 1 and _knows(rows, views, spans, maps, shape, records, plane, lane, unit, warp, record, base):
+            return True
+        mask >>= 1
+        base = (base + 1) & _LANE
+    return False
 
 
 @borrowing_inlined

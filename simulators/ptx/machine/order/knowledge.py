@@ -122,7 +122,6 @@ class Knowledge:
 
     def first_component(self, engine: Engine) -> int:
         """The first component of the engines of this kind, made when they are first used."""
-        self.before_change()
         if self.engines[engine] < 0:
             count = self.shape[core.LANES_PER_UNIT]
             if engine is Engine.WGMMA:
@@ -181,6 +180,7 @@ class Knowledge:
             self._replace(views, plane, core.FOREIGN, lanes, lambda known: self.clocks.join_maps(known, which))
 
     def _replace(self, views: Views, plane: int, column: int, lanes: Lanes, join: Callable[[int], int]) -> None:
+        self.clocks.attend()
         present = views[plane, lanes, column]
         self.forget_minds()
         for known in np.unique(present):

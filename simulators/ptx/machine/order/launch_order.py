@@ -3,9 +3,12 @@
 A later wave is not ordered after an earlier one: blocks of one launch have no order. A new launch is after everything.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tileproof.simulators.ptx.findings import Thread
+from tileproof.simulators.ptx.machine.budget import unwatched
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import GlobalMemory, Lanes
 from tileproof.simulators.ptx.machine.order import compiled_order as core
@@ -31,10 +34,14 @@ class LaunchOrder:
     Args:
         global_memory: of the device.
         enabled: accesses are checked.
+        attend: called by what takes long; it may raise.
     """
 
-    def __init__(self, global_memory: GlobalMemory, enabled: bool = True) -> None:
+    def __init__(
+        self, global_memory: GlobalMemory, enabled: bool = True, attend: Callable[[], None] = unwatched
+    ) -> None:
         self.enabled = enabled
+        self._attend = attend
         self.global_memory: Touched = global_memory.touched
         self.global_memory.begin()
         self.shared_memory = Touched()
@@ -51,7 +58,7 @@ class LaunchOrder:
             lanes = geometry.lanes_per_cluster
             absent = np.arange(lanes) % geometry.lanes_per_block >= geometry.threads
             # What threads that do not exist did is known to all.
-            self._clocks = Clocks(np.where(absent, core.EVER, 0).astype(np.int32))
+            self._clocks = Clocks(np.where(absent, core.EVER, 0).astype(np.int32), self._attend)
         # Waves come one after the other: those of an earlier one need its clocks no more.
         self._clocks.holders[:] = [self.places.hold]
         self.units += geometry.clusters
