@@ -116,7 +116,7 @@ def inputs(case: Case) -> Arrays:
             values["scale"] = np.array([np.float32(1) / made.scale], np.float32)
     if of.brings_amax:
         # NOTE: with a ring the caller has zeroed it; without one it may hold what an earlier tensor left.
-        earlier = made.scale if of.stage is None and np.isfinite(made.scale) else 0
+        earlier = made.history[0] if of.stage is None and np.isfinite(made.history[0]) else 0
         values["amax"] = np.array([earlier], np.float32)
     if of.stage is not None:
         values["ring"] = ring_words(case, of, made, random)

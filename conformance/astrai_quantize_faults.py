@@ -75,6 +75,13 @@ _ELECTION = (
 
 _WINDOW = (
     _fault(
+        "ring-collects-the-latest",
+        "lets a block put its maximum in the place of an earlier block's instead of raising it",
+        "AstrAI A-qF (atomicMax on the bit pattern); TransformerEngine 825",
+        MISMATCH,
+        Edit("    atomicMax(fold.maxima", "    atomicExch(fold.maxima"),
+    ),
+    _fault(
         "ring-slot-not-cleaned",
         "leaves the collected maximum for the next launch",
         "AstrAI A-gR (missing zero leaves stale amax); aiter 3288",

@@ -21,6 +21,7 @@ CATCHING: dict[str, str] = {
     "ring-ticket-of-one-dimension": "tile-scalar/R95.C255.B12.S4.W16.f16re4m3te5m2/all-codes/0",
     "ring-counter-not-re-armed": "vector/R0.C7.B12.S4.W3.bf16re4m3/saturation/0",
     "ring-scale-read-after-the-ticket": "vector/R3.C2048.B2.S1.W3.bf16re4m3/nan-history/0",
+    "ring-collects-the-latest": "vector/R0.C8.B1.S0.W1.bf16re4m3/falling/0",
     "ring-slot-not-cleaned": "vector/R1.C1.B12.S4.W3.bf16re4m3/random-bits/0",
     "ring-window-one-short": "tile-scalar/R0.C7.B12.S4.W3.f32re4m3te5m2/specials/0",
     "ring-history-one-off": "vector/R0.C7.B12.S4.W3.bf16re4m3/saturation/0",
