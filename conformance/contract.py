@@ -22,8 +22,8 @@ from tileproof.oracle.refusal import Refusal
 
 Arrays = Mapping[str, NDArray[Any]]
 Mask = NDArray[np.bool_]
-Run = Callable[[str, Mapping[str, Tensor]], Launch]
-"""Launches on tensors, on the route of the case where the kernel lets one choose."""
+Run = Callable[[Case, Mapping[str, Tensor]], Launch]
+"""Launches a case on tensors, on its route where the kernel lets one choose."""
 
 FILE_FAMILY = "file"
 """The family of cases whose inputs are a user's own tensors: they come with the run, not from a generator."""
@@ -143,7 +143,7 @@ class Contract:
         tensors: shape to its tensors, in launch order.
         cases: the cases of a tier, in a fixed order.
         inputs: the generated inputs of a case, by tensor name, contiguous.
-        expected: the right outputs for given inputs, on an architecture such as "sm_90a".
+        expected: the right outputs of a case for given inputs, on an architecture such as "sm_90a".
         expected_routes: the routes that a shape can take, from the rule in the contract, not from the kernel's
             selector; REFUSED alone where the launcher must refuse. More than one where the caller may choose.
         classes: inputs and right outputs to input classes for each output, as masks of that output's shape: which
@@ -166,7 +166,7 @@ class Contract:
     tensors: Callable[[Shape], tuple[TensorSpec, ...]]
     cases: Callable[[Tier], Sequence[Case]]
     inputs: Callable[[Case], Arrays]
-    expected: Callable[[Arrays, str], Right]
+    expected: Callable[[Case, Arrays, str], Right]
     expected_routes: Callable[[Shape], tuple[str, ...]]
     classes: Callable[[Arrays, Arrays], Mapping[str, Mapping[str, Mask]]]
     witnesses: Callable[[str, tuple[int, ...]], tuple[tuple[str, tuple[int, ...]], ...]]

@@ -175,12 +175,12 @@ class Operator:
         quantize = source.text if source is not None and edited else QUANTIZE_SOURCE
         operator = Fp8A8Operator(device, self.site, sources=sources, quantize_source=quantize)
         routes = {str(route): route for route in Route}
-        return lambda route, given: operator(
+        return lambda case, given: operator(
             given["x"],
             Weight(given["weight"], given["weight_scales"]),
             [given[name] for name in self.site.outputs],
             Workspace(given["codes"], given["scales"]),
-            route=routes.get(route),
+            route=routes.get(case.route),
         )
 
     def contract(self) -> Contract:
@@ -199,7 +199,7 @@ class Operator:
             tensors=self.tensors,
             cases=partial(cases, self.site, self.expected_routes),
             inputs=self.inputs,
-            expected=self.expected,
+            expected=lambda case, values, arch: self.expected(values, arch),
             expected_routes=self.expected_routes,
             classes=self.classes,
             witnesses=self.witnesses,

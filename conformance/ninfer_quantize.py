@@ -92,7 +92,7 @@ def inputs(case: Case) -> Arrays:
     return {"x": generate(case.family, rows, columns, dtype, case.random())}
 
 
-def expected(values: Arrays, arch: str) -> Arrays:
+def expected(case: Case, values: Arrays, arch: str) -> Arrays:
     """The codes [T, K] and scales [T] that the oracle gives for x; they are the same everywhere."""
     right = quantize_rows(values["x"])
     return {"codes": right.codes, "scales": right.scales}
@@ -153,7 +153,7 @@ def witnesses(output: str, index: tuple[int, ...]) -> tuple[tuple[str, tuple[int
 def kernel(device: Device, name: str, source: EditedSource | None) -> Run:
     """The launcher of the only kernel, on `device`, compiled from `source` or as shipped; it chooses its route."""
     quantize = QuantizeRows(device, source=SOURCE if source is None else source.text)
-    return lambda route, given: quantize(given["x"], given["codes"], given["scales"])
+    return lambda case, given: quantize(given["x"], given["codes"], given["scales"])
 
 
 def cases(tier: Tier) -> Sequence[Case]:

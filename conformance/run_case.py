@@ -113,7 +113,8 @@ def run_case(
     run = _kernel(contract.name, cast(Hashable, device), case.kernel, kernel_source)
     exact = has_exact_bounds(device)
     layouts = tuple(lay_out(spec, exact_bounds=exact) for spec in contract.tensors(case.shape))
-    launch = functools.partial(run, case.route)
+    launch = functools.partial(run, case)
+    expected = expected or functools.partial(contract.expected, case)
     open_ends = contract.comparison is Comparison.SET
     observed: list[Observation] = []
     try:
@@ -124,7 +125,7 @@ def run_case(
         return _given_up(case, exceeded, _reports(observed), time.perf_counter() - start)
     seen = (observed[0], observed[1])
     reports = _reports(seen)
-    evidence = Evidence(contract, case, values, device.arch, expected or contract.expected, layouts, seen)
+    evidence = Evidence(contract, case, values, device.arch, expected, layouts, seen)
     outputs = _outputs(layouts, seen[0])
     return CaseResult(
         case=case,

@@ -22,8 +22,9 @@ from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx import tensor_map
 from tileproof.simulators.ptx.arguments import Addressed, Argument
 from tileproof.simulators.ptx.buffer import Buffer
+from tileproof.simulators.ptx.decoding.contraction import Contraction
 from tileproof.simulators.ptx.decoding.decode import decode_entry
-from tileproof.simulators.ptx.findings import Index3, Report
+from tileproof.simulators.ptx.findings import Index3, Report, Where
 from tileproof.simulators.ptx.graph import Graph
 from tileproof.simulators.ptx.launch import Prepared, launch, prepare
 from tileproof.simulators.ptx.launch_shape import LaunchShape
@@ -50,10 +51,10 @@ SHARED_BASES = (0x400, 0x410, 0x420, 0x440, 0x480, 0x500, 0x600, 0x800)
 
 
 @lru_cache(maxsize=32)
-def _decoded(text: str) -> tuple[Module, Mapping[str, Program]]:
+def _decoded(text: str, contraction: Contraction) -> tuple[Module, Mapping[str, Program]]:
     """A module and its kernels; both are immutable, so devices share them."""
     module = parse_module(text)
-    return module, {name: decode_entry(module, entry) for name, entry in module.entries.items()}
+    return module, {name: decode_entry(module, entry, contraction) for name, entry in module.entries.items()}
 
 
 class HasPtx(Protocol):
@@ -72,6 +73,11 @@ class Function:
         self._device = device
         self._program = program
         self._global_addresses = global_addresses
+
+    @property
+    def contractible(self) -> tuple[Where, ...]:
+        """Additions that the assembler may fuse with a multiplication: where there are any, results may differ."""
+        return self._program.contractible
 
     def launch(
         self,
@@ -158,6 +164,8 @@ class Device:
         large_clusters: allow clusters of more than 8 blocks, which are not portable.
         lowest_leader: `elect.sync` elects the lowest lane under the adversarial schedule too, which PTX does not
             promise and some kernels rely on, those of CUTLASS for sm_90 among them.
+        contraction: "none", or fuse every multiplication and addition without a rounding mode, as an assembler may:
+            "first" or "last" of two products that are added (see `decoding.contraction`).
         engine: "fast", in machine code where it can, or "reference"; they give the same.
         order: check that conflicting accesses are ordered; without it a launch is faster and has no race findings.
         profile: also count instructions by opcode and passes of shared memory, and note bank conflicts; slower.
@@ -185,6 +193,7 @@ class Device:
         shared_base: int = SHARED_BASE,
         large_clusters: bool = False,
         lowest_leader: bool = False,
+        contraction: str = "none",
     ) -> None:
         self.arch = arch
         self.limits = Limits.of(arch)
@@ -196,6 +205,7 @@ class Device:
         self.shared_base = _checked_base(shared_base)
         self.large_clusters = large_clusters
         self.lowest_leader = lowest_leader
+        self.contraction = Contraction.parse(contraction)
         self.memory = GlobalMemory(memory_limit_bytes)
         self._schedule_name = ScheduleName.parse(schedule)
         self._seed = _checked_seed(seed)
@@ -305,7 +315,7 @@ class Device:
         Raises:
             Refusal: the text is not PTX, is for another architecture, or uses something that is not modelled.
         """
-        module, programs = _decoded(text)
+        module, programs = _decoded(text, self.contraction)
         self.limits.check_target(module.target[0])
         variables = self._place_globals(programs.values())
         functions: dict[str, Function] = {}

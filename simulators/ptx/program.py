@@ -381,6 +381,7 @@ class Program:
         cluster: what the kernel says about its clusters.
         register_limit: `.maxnreg`, or None.
         registers: slot to the name of a register.
+        contractible: where an addition stands that an assembler may fuse with a multiplication.
     """
 
     name: str
@@ -401,6 +402,7 @@ class Program:
     cluster: ClusterRule = ClusterRule()
     register_limit: int | None = None
     registers: Mapping[int, str] = field(default_factory=dict)
+    contractible: tuple[Where, ...] = ()
 
     @property
     def shared_bytes(self) -> int:

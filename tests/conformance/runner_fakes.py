@@ -89,7 +89,7 @@ def small_case() -> Case:
 
 
 def _right(job: Job) -> dict[str, Any]:
-    return dict(contract_of(job.case).expected(job.inputs, job.coordinates.arch))
+    return dict(contract_of(job.case).expected(job.case, job.inputs, job.coordinates.arch))
 
 
 def _changed(job: Job) -> tuple[dict[str, Any], Finding]:

@@ -74,7 +74,7 @@ def test_the_right_bits_are_those_of_the_architecture(arch: str) -> None:
     case = find_case("ninfer_linear/fp8_a8_gemm/cp-async/T17.N128.K128/cancellation/0")
     assert run_case(case, Device(arch=arch)).findings == ()
     values, contract = case_inputs(case), contract_of(case)
-    here, there = (contract.expected(values, name)["out"] for name in (arch, "sm_90a"))
+    here, there = (contract.expected(case, values, name)["out"] for name in (arch, "sm_90a"))
     assert isinstance(here, np.ndarray)
     assert isinstance(there, np.ndarray)
     assert np.mean(here != there) > 0.5, "the family tells the units apart"
@@ -161,7 +161,7 @@ def test_an_end_of_the_carried_bracket_outside_the_set_is_a_mismatch() -> None:
     case = find_case("ninfer_linear_swiglu/fp8_a8_gemm/cp-async/T9.N128.K128/normal/0")
 
     def narrow(values: Any, arch: str) -> Any:
-        right = contract_of(case).expected(values, arch)
+        right = contract_of(case).expected(case, values, arch)
         out = right["out"]
         assert isinstance(out, Allowed)
         return {**right, "out": Allowed(out.upper, out.upper)}

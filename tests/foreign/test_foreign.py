@@ -3,6 +3,9 @@
 `make foreign` fetches the packages and runs this. Without them every test fails; none is skipped.
 """
 
+from pathlib import Path
+
+import packages
 import pytest
 from case import Case
 from cases import CASES
@@ -43,6 +46,15 @@ def test_the_reference_engine_gives_the_same(case: Case) -> None:
 
 
 @every_case
+@pytest.mark.parametrize("contraction", ["first", "last"])
+def test_pairs_that_an_assembler_may_fuse_are_right_both_ways(case: Case, contraction: str) -> None:
+    """Today no kernel has such a pair: their compilers fuse themselves, or say that they do not."""
+    outcome = case.launch(contraction=contraction)
+    assert outcome.report.findings == []
+    assert outcome.wrong == 0
+
+
+@every_case
 def test_what_breaks_it_is_found(case: Case) -> None:
     right, wrong = case.breaks
     assert right in case.built.ptx
@@ -51,3 +63,8 @@ def test_what_breaks_it_is_found(case: Case) -> None:
 
 def test_there_are_at_least_six_kernels() -> None:
     assert len(CASES) >= 6
+
+
+def test_the_makefile_fetches_these_versions() -> None:
+    text = (Path(__file__).parents[2] / "Makefile").read_text()
+    assert all(f"{name}=={version}" in text for name, version in packages.VERSIONS.items())

@@ -27,6 +27,7 @@ from tileproof.simulators.ptx.decoding import (
     instruction_set,
     refused,
 )
+from tileproof.simulators.ptx.decoding.contraction import Contraction, contract, pairs
 from tileproof.simulators.ptx.decoding.fresh import prune
 from tileproof.simulators.ptx.decoding.inlining import expand
 from tileproof.simulators.ptx.decoding.instruction_text import not_modelled, pointing_at, where
@@ -54,8 +55,13 @@ DECODERS: Mapping[str, Callable[[Slots, Instruction], Step]] = {
 }
 
 
-def decode_entry(module: Module, entry: Entry) -> Program:
+def decode_entry(module: Module, entry: Entry, contraction: Contraction = Contraction.NONE) -> Program:
     """Decode one kernel of a module.
+
+    Args:
+        module: the module.
+        entry: the kernel.
+        contraction: what becomes of multiplications and additions that the assembler may fuse.
 
     Raises:
         NotModelled: an instruction or a declaration that the device does not model.
@@ -63,6 +69,8 @@ def decode_entry(module: Module, entry: Entry) -> Program:
     """
     target = Limits.of(module.target[0])
     entry = expand(module, entry)
+    contractible = tuple(where(entry.instructions[index]) for index in pairs(entry))
+    entry = contract(entry, contraction)
     variables = Variables.of(module, entry)
     slots = Slots(entry, variables, module.target[0])
     steps = prune([_step(slots, instruction) for instruction in entry.instructions])
@@ -88,6 +96,7 @@ def decode_entry(module: Module, entry: Entry) -> Program:
         cluster=_cluster_rule(entry, target),
         register_limit=entry.directives.get("maxnreg", (None,))[0],
         registers=slots.names,
+        contractible=contractible,
     )
 
 
