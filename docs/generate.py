@@ -4,9 +4,11 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "foreign"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "litmus"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "order_table"))
 
 import foreign_page
+import litmus_page
 import order_page
 
 from tileproof.oracle.formats import nan_table
@@ -201,7 +203,8 @@ atomics, and the end of a kernel; not shuffles, votes, matrix instructions, nor 
 Ordinary accesses and those of bulk copies and `wgmma` also need a proxy fence between. A scope that does not reach is
 a finding of kind `scope`; writes of equal values are notes. Bytes that `ld.global.nc` reads must not be written during
 the kernel at all. Of one place in global memory the readers that nothing orders are kept up to 64; older ones are
-forgotten. Proxy fences of tensor maps in global memory have no finding. `Device(order=False)` checks none of this.
+forgotten. What races may do to values is shown by `adversarial`: [weak_memory.md](weak_memory.md). Proxy fences of
+tensor maps in global memory have no finding. `Device(order=False)` checks none of this.
 """
 
 
@@ -218,6 +221,7 @@ PAGES = {
     "ptx.md": ptx_page,
     "formats.md": formats_page,
     "order_table.md": order_page.page,
+    "weak_memory.md": litmus_page.page,
     "foreign.md": foreign_page.page,
 }
 

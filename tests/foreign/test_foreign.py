@@ -3,6 +3,9 @@
 `make foreign` fetches the packages and runs this. Without them every test fails; none is skipped.
 """
 
+from pathlib import Path
+
+import packages
 import pytest
 from case import Case
 from cases import CASES
@@ -60,3 +63,8 @@ def test_what_breaks_it_is_found(case: Case) -> None:
 
 def test_there_are_at_least_six_kernels() -> None:
     assert len(CASES) >= 6
+
+
+def test_the_makefile_fetches_these_versions() -> None:
+    text = (Path(__file__).parents[2] / "Makefile").read_text()
+    assert all(f"{name}=={version}" in text for name, version in packages.VERSIONS.items())

@@ -32,15 +32,14 @@ def main(arguments: Sequence[str]) -> None:
     path, names = Path(arguments[0]), set(arguments[1:])
     old = {row["name"]: row for row in json.loads(path.read_text())["rows"]} if names else {}
     rows = [row(test) if not names or name in names else old[name] for name, test in TESTS.items()]
-    evidence = {
+    facts = {
         "what": "litmus tests on the CPU device, adversarial: how often each outcome came, and in how many of the "
         "launches whose order was checked findings of each kind",
         "names": "outcomes: registers by number, then what the places hold at the end, in alphabetical order",
-        "rows": rows,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = ",\n".join(json.dumps(each) for each in evidence.pop("rows"))  # type: ignore[attr-defined]
-    head = json.dumps(evidence, indent=1)[:-2]
+    lines = ",\n".join(json.dumps(each) for each in rows)
+    head = json.dumps(facts, indent=1)[:-2]
     path.write_text(f'{head},\n "rows": [\n{lines}\n]}}\n')
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from axioms import verdict
 from litmus_program import Litmus
-from litmus_run import run
+from litmus_run import GROUPS, run
 from litmus_table import INSTANCES, TESTS, run_all_seeds
 from reach import reachable
 
@@ -82,3 +82,19 @@ def test_ten_thousand_schedules_show_what_is_in_reach_and_nothing_that_is_forbid
     shown = run_all_seeds(TESTS[name])
     assert shown.outcomes.total() >= INSTANCES
     assert_as_the_model_says(TESTS[name], shown.outcomes)
+
+
+#: What a rule of the weak behaviour must prevent: forbidden outcomes of weak data.
+PREVENTED = [
+    name
+    for name, test in TESTS.items()
+    if "weak" in name and name.endswith("gpu, blocks") and not any(map(test.asks_for, verdict(test).outcomes))
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PREVENTED)
+def test_ten_thousand_orders_of_single_threads_show_nothing_that_is_forbidden(name: str) -> None:
+    shown = run(TESTS[name], range(1000, 1000 + INSTANCES // GROUPS), lanes=1)
+    assert shown.outcomes.total() >= 10_000
+    assert set(shown.outcomes) <= verdict(TESTS[name]).outcomes
