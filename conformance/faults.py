@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from tileproof.conformance.astrai_mm_fp8_faults import FAULTS as ASTRAI_MM
+from tileproof.conformance.astrai_quantize_faults import FAULTS as ASTRAI_QUANTIZE
 from tileproof.conformance.fault import Fault
 from tileproof.conformance.fp8_a8_tma_faults import FAULTS as TMA
 from tileproof.conformance.ninfer_gemm_faults import FAULTS as GEMM
@@ -25,4 +26,4 @@ def fault(name: str) -> Fault:
 @cache
 def faults() -> Mapping[str, Fault]:
     """All faults by name."""
-    return {one.name: one for one in (*QUANTIZE, *GEMM, *TMA, *ASTRAI_MM)}
+    return {one.name: one for one in (*QUANTIZE, *GEMM, *TMA, *ASTRAI_QUANTIZE, *ASTRAI_MM)}

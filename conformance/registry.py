@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from tileproof.conformance.astrai_mm_fp8 import ASTRAI_MM_FP8
+from tileproof.conformance.astrai_quantize import ASTRAI_QUANTIZE
 from tileproof.conformance.case import Case, parse_case
 from tileproof.conformance.contract import Contract
 from tileproof.conformance.ninfer_gemm import CONTRACTS as NINFER_GEMM
@@ -15,7 +16,7 @@ from tileproof.oracle.refusal import Refusal
 @cache
 def contracts() -> Mapping[str, Contract]:
     """All contracts by name, in the order in which they run."""
-    return {contract.name: contract for contract in (NINFER_QUANTIZE, *NINFER_GEMM, ASTRAI_MM_FP8)}
+    return {contract.name: contract for contract in (NINFER_QUANTIZE, *NINFER_GEMM, ASTRAI_QUANTIZE, ASTRAI_MM_FP8)}
 
 
 def contract_of(case: Case) -> Contract:

@@ -47,3 +47,10 @@ __device__ __forceinline__ unsigned cvt_rn_f16x2_e5m2x2(unsigned short codes) {
     asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(pair) : "h"(codes));
     return pair;
 }
+
+// NOTE: as its e4m3 twin; finite values and infinities beyond the largest finite value become +-57,344, every NaN 0x7F.
+__device__ __forceinline__ unsigned cvt_rn_satfinite_e5m2x2_f32(float upper, float lower) {
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(upper), "f"(lower));
+    return pair;
+}

@@ -238,8 +238,8 @@ def _check_layout(rule: TensorRule, tensor: Tensor) -> None:
             raise Refusal(f"{which}; the least is 0", hint="reverse the data on the host, or copy it")
         if stride > MAX_STRIDE:
             raise Refusal(f"{which}; the most is {MAX_STRIDE}")
-        # NOTE: a dimension of one element takes no step, so its stride may be anything.
-        if extent <= 1:
+        # NOTE: a dimension of one element takes no step, nor does a tensor without any, so its stride may be anything.
+        if extent <= 1 or tensor.size == 0:
             continue
         if stride != packed[dimension] and (rule.layout is Layout.CONTIGUOUS or dimension == innermost):
             raise Refusal(

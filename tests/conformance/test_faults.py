@@ -5,6 +5,7 @@ from importlib import resources
 import pytest
 
 from tileproof.conformance.astrai_mm_fp8_faults import FAULTS as MM
+from tileproof.conformance.astrai_quantize_faults import FAULTS as ASTRAI
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.fault import Edit, Fault
 from tileproof.conformance.faults import fault, faults
@@ -88,7 +89,8 @@ def sim() -> Device:
 def test_there_are_at_least_ten_faults_each_with_a_precedent_and_a_case() -> None:
     assert len(KERNEL_FAULTS) >= 10
     assert all(one.precedent and one.what and one.expected for one in faults().values())
-    elsewhere = {one.name for one in (*TMA, *MM)}  # in test_fp8_a8_tma_faults.py, test_astrai_mm_fp8.py
+    # In test_fp8_a8_tma_faults.py, test_astrai_faults.py, test_astrai_mm_fp8.py.
+    elsewhere = {one.name for one in (*TMA, *ASTRAI, *MM)}
     assert CATCHING.keys() | GEMM_CATCHING.keys() | elsewhere == faults().keys()
     assert {one.contract for one in faults().values()} <= contracts().keys()
 
