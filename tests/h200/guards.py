@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
 import cupy
 import numpy as np
 from on_gpu import MEASURED_OPCODES
-from random_program import shown_types, usable_forms
+from usable_forms import shown_types, usable_forms
 
 from tileproof.conformance.environment import capture
 from tileproof.conformance.records import to_json
