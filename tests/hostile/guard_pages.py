@@ -70,7 +70,7 @@ def at_the_edges() -> list[Source]:
 
 def main(count: int, beyond: str = "") -> int:
     """Run them all; the process ends by a signal if anything reaches a forbidden page."""
-    memory.np = Guarded()  # type: ignore[assignment]
+    vars(memory)["np"] = Guarded()
     if beyond:
         ctypes.string_at(guarded(64).ctypes.data + 64, 1)
     ends = [judge(text).end for text in (*at_the_edges(), *map(hostile, range(count)))]
