@@ -126,6 +126,26 @@ def test_a_kernel_that_spins_and_counts_is_a_timeout_of_its_case_on_the_simulato
     assert "fp8_quantize_rows.cu:15" in finding.message  # the loop
 
 
+@pytest.mark.parametrize("deadline_s", [None, 3.0])
+def test_a_timeout_on_the_simulator_keeps_what_was_found_before_it(
+    monkeypatch: pytest.MonkeyPatch, deadline_s: float | None
+) -> None:
+    races = Edit(
+        "    __syncthreads();\n",
+        "    __shared__ unsigned z; const unsigned at = (unsigned)__cvta_generic_to_shared(&z);\n"
+        '    asm volatile("st.shared.u32 [%0], %1;" :: "r"(at), "r"(threadIdx.x));\n    __syncthreads();\n'
+        '    for (unsigned n = 1; n != 0; ++n) asm volatile("" : "+r"(n));\n',
+    )
+    spinning = Fault("spins", "ninfer_quantize", "races, then spins", "none", frozenset(), edits=(races,))
+    monkeypatch.setattr("tileproof.conformance.worker.find_fault", {"spins": spinning}.get)
+    if deadline_s is not None:
+        monkeypatch.setattr("tileproof.conformance.worker.step_budget", lambda case: 1 << 40)
+    runner = InProcess(deadline_s=deadline_s)
+    findings = runner.run(replace(job(), coordinates=SIM, fault="spins")).findings
+    assert [finding.kind for finding in findings] == [FindingKind.TIMEOUT, FindingKind.RACE]
+    assert ("steps" if deadline_s is None else "3 s") in findings[0].message
+
+
 def test_the_simulators_patience_is_far_beyond_what_a_right_kernel_takes() -> None:
     worst = "ninfer_quantize/fp8_quantize_rows/vector/T2.K17408.bf16/subnormals/0"  # of the smoke tier: 8,756 steps
     assert step_budget(find_case(worst)) > 20 * 8756
