@@ -53,7 +53,7 @@ def _finite(of: Setting, shape: tuple[int, ...], random: Random) -> Array:
     """Every finite code, alike often."""
     count = int(np.isfinite(of.types.record.decode(np.arange(128, dtype=np.uint8))).sum())
     signs = random.integers(0, 2, shape, np.uint8) << 7
-    return random.integers(0, count, shape, np.uint8) | signs
+    return np.asarray(random.integers(0, count, shape, np.uint8) | signs)
 
 
 def _bias(of: Setting, values: Any, scale: float) -> Array:

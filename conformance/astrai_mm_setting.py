@@ -87,4 +87,5 @@ class Setting:
 @cache
 def setting(shape: Shape) -> Setting:
     """The setting of a shape."""
-    return Setting(*(shape.size(name) for name in DIMENSIONS), TYPES[shape.dtype])
+    a_batch, b_batch, rows, columns, depth = (shape.size(name) for name in DIMENSIONS)
+    return Setting(a_batch, b_batch, rows, columns, depth, TYPES[shape.dtype])
