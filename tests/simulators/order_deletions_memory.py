@@ -3,6 +3,10 @@
 from order_deletion import CHECKS, CORE, ORDER, PATTERNS, Deletion, check, edge
 
 DELETIONS: tuple[Deletion, ...] = (
+    check("strong accesses", "one stands for those of its block alone where scopes differ", CORE + "_stands_for",
+        "shape[NARROW] and", "False and", "an atomic of a smaller scope beside one that is ordered"),
+    check("strong accesses", "scopes differ", "order.order:_is_narrow", "", "return False",
+        "an atomic of a smaller scope beside one that is ordered"),
     edge("strong atomic", "comes after what it reads", CORE + "_knows_any", "", "return False",
         "an atomic comes after what it reads"),
     check("strong atomic", "a store reads nothing", CORE + "find_conflicts", "if other & ATOMIC and asked", "if asked",

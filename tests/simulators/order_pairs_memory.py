@@ -140,7 +140,20 @@ def polled(label: str, form: str, offset: int) -> str:
     return f"{label}: ld.{form}.gpu.global.u32 %r3, [%d1+{offset}]; setp.eq.u32 %p3, %r3, 0; @%p3 bra {label};"
 
 
+#: Block 0 adds and hands over, thread 0 of block 1 adds, then thread 32 of block 1 with the scope of its block.
+BESIDE = """
+    mov.u32 %r1, %ctaid.x; setp.eq.u32 %p2, %r1, 0; @!%p2 bra SECOND;
+    @%p0 red.relaxed.gpu.global.add.u32 [%d1], 1; bar.sync 0; @%p0 st.release.gpu.global.u32 [%d1+2048], 1; ret;
+    SECOND: @!%p0 bra OTHER;
+    WAIT: ld.acquire.gpu.global.u32 %r3, [%d1+2048]; setp.eq.u32 %p2, %r3, 0; @%p2 bra WAIT;
+    red.relaxed.gpu.global.add.u32 [%d1], 1; st.release.cta.global.u32 [%d1+2052], 1; ret;
+    OTHER: setp.eq.u32 %p3, %r0, 32; @!%p3 ret;
+    FLAG: ld.|acquire|relaxed|.cta.global.u32 %r3, [%d1+2052]; setp.eq.u32 %p2, %r3, 0; @%p2 bra FLAG;
+    red.relaxed.cta.global.add.u32 [%d1], 1; ret;
+"""
+
 PAIRS: dict[str, Pair] = {
+    "an atomic of a smaller scope beside one that is ordered": Pair(BESIDE, kind=FindingKind.SCOPE, blocks=2),
     "an atomic comes after what it reads": Pair(
         later(
             "red.relaxed.gpu.global.add.u32 [%d1], 1;",

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from tileproof.simulators.ptx.machine.order.kinds import AccessKind, Engine
 from tileproof.simulators.ptx.machine.order.launch_order import LaunchOrder
 from tileproof.simulators.ptx.machine.order.order import Order
 from tileproof.simulators.ptx.machine.reporter import Reporter
-from tileproof.simulators.ptx.program import FenceForm, FenceKind, Kind, Program, Scope, StateSpace, Step
+from tileproof.simulators.ptx.program import Access, FenceForm, FenceKind, Kind, Program, Scope, StateSpace, Step
 
 STEPS = 6
 LANES_PER_BLOCK = 64
@@ -37,6 +38,8 @@ def program(asynchronous: bool = True) -> Program:
     """Steps of no kernel: their lines tell accesses apart, and the others tell the core what it must expect."""
     loads = [Step(Kind.LOAD, f"ld.{line}", Where(line + 1)) for line in range(STEPS)]
     others = [Step(Kind.FENCE, "fence", Where(100), fence=FenceForm(FenceKind.THREADS, sequential=True))]
+    narrow = SimpleNamespace(strong=True, scope=Scope.CTA, acquires=False, releases=False)
+    others.append(Step(Kind.LOAD, "ld.relaxed.cta", Where(103), access=cast(Access, narrow)))
     if asynchronous:
         others.append(Step(Kind.FENCE, "fence.proxy.async", Where(101), fence=FenceForm(FenceKind.ASYNC_PROXY)))
         others.append(Step(Kind.COPY, "cp.async", Where(102)))

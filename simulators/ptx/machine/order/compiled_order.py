@@ -37,7 +37,9 @@ NEXT_RECORD, NEXT_NODE, FIRST_RECORD, FIRST_NODE, NEXT_LEAF, FREE_LEAF, LIVE_LEA
 # The instruction, plus one, whose accesses to a place were the last of which some are left out; 0 for none.
 LEFT_OUT, STATES = 8, 9
 # Of the shape of a wave.
-LANES_PER_UNIT, UNIT_BASE, LANES_PER_BLOCK, WARPS_PER_UNIT, SHAPES = 0, 1, 2, 3, 4
+LANES_PER_UNIT, UNIT_BASE, LANES_PER_BLOCK, WARPS_PER_UNIT = 0, 1, 2, 3
+# Whether the program has strong accesses whose scope is less than the GPU.
+NARROW, SHAPES = 4, 5
 
 # Flags of a record.
 WRITES = 1
@@ -480,14 +482,19 @@ def _record(
 
 @borrowing_inlined
 def _stands_for(
-    rows: Array, spans: Array, maps: Array, records: Array, views: Array, lane: int, unit: int, warp: int, flags: int,
-    mask: int, record: int, other_mask: int, base: int,
+    rows: Array, spans: Array, maps: Array, shape: Array, records: Array, views: Array, lane: int, unit: int, warp: int,
+    flags: int, mask: int, record: int, other_mask: int, base: int,
 ) -> bool:  # fmt: skip
-    """Whether who is ordered after the present access is so after an earlier one, and whom that concerns this does."""
+    """Whether who is ordered after the present access is so after an earlier one, and whom that concerns this does.
+
+    A strong access of a smaller scope may reach the present one and not an earlier one of another block.
+    """
     other = records[record, FLAGS]
     if (flags >> ENGINE_SHIFT) & ENGINE_MASK or (other & ~flags) & NON_COHERENT:
         return False
     if flags & STRONG and not (other & STRONG and (flags ^ other) >> SCOPE_SHIFT & 63 == 0):
+        return False
+    if flags & STRONG and shape[NARROW] and not _same_block(shape, records, record, warp):
         return False
     own = records[record, WARP_OF] == warp and not (other >> ENGINE_SHIFT) & ENGINE_MASK
     if own and (mask == _ALL or (other_mask == 1 and base == lane & _LANE)):
@@ -565,8 +572,9 @@ def _chained(
 
 @borrowing_inlined
 def _joined(
-    rows: Array, spans: Array, maps: Array, records: Array, nodes: Array, state: Array, views: Array, kept: Array,
-    slot: int, lane: int, unit: int, warp: int, flags: int, number: int, mask: int, room: int, longest: int,
+    rows: Array, spans: Array, maps: Array, shape: Array, records: Array, nodes: Array, state: Array, views: Array,
+    kept: Array, slot: int, lane: int, unit: int, warp: int, flags: int, number: int, mask: int, room: int,
+    longest: int,
 ) -> int:  # fmt: skip
     """The slot of the set at `slot` and the present access: those that it stands for go, and all that are too many."""
     own = lane & _LANE if mask == 1 else integer(0)
@@ -597,7 +605,7 @@ def _joined(
         if _repeats(records, record, other_mask, base, number, own, mask):
             return slot
         if _stands_for(
-            rows, spans, maps, records, views, lane, unit, warp, flags, mask, record, other_mask, base
+            rows, spans, maps, shape, records, views, lane, unit, warp, flags, mask, record, other_mask, base
         ):  # fmt: skip
             dropped += 1
         elif length < kept.shape[0]:
@@ -712,7 +720,7 @@ def record_accesses(
             else:
                 room = nodes.shape[0] - state[NEXT_NODE] - (lanes.size - position) * each
                 result = _joined(
-                    rows, spans, maps, records, nodes, state, views, kept,
+                    rows, spans, maps, shape, records, nodes, state, views, kept,
                     slot, lane, unit, warp, flags, number, mask, room, longest,
                 )  # fmt: skip
                 seen, turned = slot >> 5, (slot - own) & _LANE

@@ -48,6 +48,7 @@ class Order:
         shape[core.LANES_PER_UNIT], shape[core.UNIT_BASE] = geometry.lanes_per_cluster, first_unit
         shape[core.LANES_PER_BLOCK] = geometry.lanes_per_block
         shape[core.WARPS_PER_UNIT] = geometry.lanes_per_cluster // 32
+        shape[core.NARROW] = any(_is_narrow(step) for step in program.steps)
         clustered = geometry.blocks_per_cluster > 1
         self.synchronises, proxies, sequential = _uses(program)
         planes = [Plane.ALL]
@@ -419,6 +420,11 @@ def _uses(program: Program) -> tuple[bool, bool, bool]:
 def _has_engines(program: Program) -> bool:
     """Whether anybody else than threads accesses memory."""
     return any(step.kind in ASYNCHRONOUS_KINDS or step.kind is Kind.WGMMA for step in program.steps)
+
+
+def _is_narrow(step: Step) -> bool:
+    """Whether a strong access reaches less than the GPU."""
+    return step.access is not None and step.access.strong and step.access.scope < Scope.GPU
 
 
 def _orders_by_memory(step: Step) -> bool:
