@@ -130,7 +130,12 @@ _PACKING = (
         "exchanges the two pairs of codes in a word",
         "llvm 80502",
         MISMATCH,
-        edits=(Edit("return low | high << kPairBits;", "return high | low << kPairBits;"),),
+        edits=(
+            Edit(
+                "Format::pair(values[0], values[1]) | Format::pair(values[2], values[3]) << kPairBits",
+                "Format::pair(values[2], values[3]) | Format::pair(values[0], values[1]) << kPairBits",
+            ),
+        ),
     ),
     Fault(
         "half-dropped",
@@ -138,7 +143,12 @@ _PACKING = (
         "packs only the first pair of codes into a word",
         "AstrAI 057c0d33 (one word must hold two pairs)",
         MISMATCH,
-        edits=(Edit("return low | high << kPairBits;", "return low | (high & 0u) << kPairBits;"),),
+        edits=(
+            Edit(
+                "| Format::pair(values[2], values[3]) << kPairBits",
+                "| (Format::pair(values[2], values[3]) & 0u) << kPairBits",
+            ),
+        ),
     ),
     Fault(
         "pair-operands-swapped",

@@ -13,7 +13,7 @@
 // busy. What lies beyond is read twice. No loop over a row is unrolled, and the PTX stays short enough to read.
 
 #include "cp_async.cuh"
-#include "cvt.cuh"
+#include "fp8_element.cuh"
 #include "shared_address.cuh"
 
 using Index = long long;
@@ -24,7 +24,6 @@ constexpr int kWarps = kThreads / kLanes;
 constexpr unsigned kAllLanes = 0xFFFFFFFFu;
 
 constexpr float kLargestE4m3 = 448.0f;
-constexpr int kPairBits = 16;  // two e4m3 codes, as one conversion delivers them
 
 // NOTE: eight elements are one 16-byte load of a 16-bit type, two of float32, and their codes one 8-byte store.
 constexpr int kVector = 8;
@@ -33,31 +32,6 @@ constexpr int kVector = 8;
 // share a multiprocessor.
 constexpr int kKeptBytes = 36 * 1024;
 
-struct Bf16 {
-    using Storage = unsigned short;
-    // NOTE: bf16 is the upper half of a float32, so widening is exact and needs no conversion.
-    static __device__ float widen(Storage bits) { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
-    static __device__ void widen_word(unsigned word, float* values) {
-        values[0] = __uint_as_float(word << 16);
-        values[1] = __uint_as_float(word & 0xFFFF0000u);
-    }
-};
-
-struct F16 {
-    using Storage = unsigned short;
-    static __device__ float widen(Storage bits) { return cvt_f32_f16(bits); }
-    static __device__ void widen_word(unsigned word, float* values) {
-        values[0] = cvt_f32_f16(static_cast<unsigned short>(word));
-        values[1] = cvt_f32_f16(static_cast<unsigned short>(word >> 16));
-    }
-};
-
-struct F32 {
-    using Storage = float;
-    static __device__ float widen(Storage value) { return value; }
-    static __device__ void widen_word(unsigned word, float* values) { values[0] = __uint_as_float(word); }
-};
-
 struct RowScale {
     float scale;
     float inverse;
@@ -65,15 +39,10 @@ struct RowScale {
 
 template <class Element>
 __device__ __forceinline__ void load_vector(const typename Element::Storage* source, float (&values)[kVector]) {
-    constexpr int kPerWord = sizeof(unsigned) / sizeof(typename Element::Storage);
-    constexpr int kPerLoad = 4 * kPerWord;
+    constexpr int kPerLoad = sizeof(uint4) / sizeof(typename Element::Storage);
 #pragma unroll
     for (int first = 0; first < kVector; first += kPerLoad) {
-        const uint4 words = *reinterpret_cast<const uint4*>(source + first);
-        Element::widen_word(words.x, values + first);
-        Element::widen_word(words.y, values + first + kPerWord);
-        Element::widen_word(words.z, values + first + 2 * kPerWord);
-        Element::widen_word(words.w, values + first + 3 * kPerWord);
+        widen_words<Element, uint4, sizeof(uint4) / sizeof(unsigned)>(source + first, values + first);
     }
 }
 
@@ -169,15 +138,11 @@ __device__ __forceinline__ float scaled(float value, RowScale row) {
     return value * row.inverse;
 }
 
-__device__ __forceinline__ unsigned convert_pair(float first, float second) {
-    return cvt_rn_satfinite_e4m3x2_f32(second, first);
-}
-
-// Four codes as one little-endian word: values[0] in the lowest byte.
-__device__ __forceinline__ unsigned convert_word(const float* values, RowScale row) {
-    const unsigned low = convert_pair(scaled(values[0], row), scaled(values[1], row));
-    const unsigned high = convert_pair(scaled(values[2], row), scaled(values[3], row));
-    return low | high << kPairBits;
+// Four codes as one little-endian word: that of values[0] in the lowest byte.
+__device__ __forceinline__ unsigned scaled_word(const float* values, RowScale row) {
+    const float products[] = {scaled(values[0], row), scaled(values[1], row), scaled(values[2], row),
+                              scaled(values[3], row)};
+    return code_word<E4m3>(products);
 }
 
 // The codes of this thread's elements, which are those that thread_amax visits.
@@ -186,12 +151,12 @@ __device__ __forceinline__ void write_codes(const typename Element::Storage* kep
                                             const typename Element::Storage* row, unsigned char* codes, Index whole,
                                             Index columns, RowScale scale) {
     for_each_vector<Element>(kept, row, whole, [&](Index k, const float (&values)[kVector]) {
-        const uint2 words = {convert_word(values, scale), convert_word(values + kVector / 2, scale)};
+        const uint2 words = {scaled_word(values, scale), scaled_word(values + kVector / 2, scale)};
         *reinterpret_cast<uint2*>(codes + k) = words;
     });
 #pragma unroll 1
     for (Index k = whole + threadIdx.x; k < columns; k += kThreads) {
-        codes[k] = static_cast<unsigned char>(convert_pair(scaled(Element::widen(row[k]), scale), 0.0f));
+        codes[k] = code<E4m3>(scaled(Element::widen(row[k]), scale));
     }
 }
 

@@ -16,6 +16,7 @@ from tileproof.conformance.run_case import case_inputs
 from tileproof.conformance.session import Plan, Session
 from tileproof.conformance.target import DeviceFactory, Target
 from tileproof.conformance.worker import InProcess, InternalError, Job, Worker, step_budget
+from tileproof.kernels.fp8_quantize_rows import SOURCE
 from tileproof.oracle.refusal import Refusal
 
 
@@ -123,7 +124,8 @@ def test_a_kernel_that_spins_and_counts_is_a_timeout_of_its_case_on_the_simulato
     monkeypatch.setattr("tileproof.conformance.worker.find_fault", {"spins": spinning}.get)
     (finding,) = InProcess().run(replace(job(), coordinates=SIM, fault="spins")).findings
     assert finding.kind is FindingKind.TIMEOUT
-    assert "fp8_quantize_rows.cu:15" in finding.message  # the loop
+    loop = 2 + SOURCE[: SOURCE.index("    __syncthreads();")].count("\n")
+    assert f"fp8_quantize_rows.cu:{loop}" in finding.message
 
 
 @pytest.mark.parametrize("deadline_s", [None, 3.0])

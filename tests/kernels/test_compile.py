@@ -53,7 +53,7 @@ def test_the_working_directory_changes_neither_ptx_nor_cubin(tmp_path: Path, mon
 
 def test_line_information_names_our_files_and_no_absolute_path() -> None:
     ptx = compile_source(SOURCE, name=f"{NAME}.cu").ptx
-    files = ["fp8_quantize_rows.cu", "shared_address.cuh", "cp_async.cuh", "cvt.cuh"]
+    files = ["fp8_quantize_rows.cu", "shared_address.cuh", "cp_async.cuh", "fp8_element.cuh", "cvt.cuh"]
     assert re.findall(r'\.file\s+\d+\s+"([^"]*)"', ptx) == files
     assert re.search(r"^\s*\.loc\s+1 \d+ \d+", ptx, re.MULTILINE)
     assert not re.search(r'"/', ptx)
