@@ -1,4 +1,4 @@
-"""Bank conflicts of one warp access to shared memory (NVIDIA, measured) or LDS (AMD-like, waves of 64, inferred).
+"""Bank conflicts of one warp access to shared memory (NVIDIA, measured) or LDS (waves of 64, as its users document).
 
 The memory has 32 banks of 4 bytes; the word at byte address a lies in bank (a / 4) % 32. A phase serves 128 bytes: 32
 lanes of up to 4 bytes each, 16 lanes of 8, or 8 lanes of 16, in lane order. Within a phase every bank serves one word a
@@ -82,8 +82,9 @@ LDS = BankedMemory(
     banks=32,
     bank_bytes=4,
     pairs_phases=False,
-    source="HuangPuStar/MetaInfer int8-w8a8-gemm-prefill/SKILL.md @f3ac90ad sections 3.5, 8 (strides only)",
-    evidence=Evidence.INFERRED,
+    source="HuangPuStar/MetaInfer variant/int8w8a8-gemm/hy3/TP8/M4096/shared_down_proj.hip @08ddbe41, load_frag8 "
+    "(banks, phases of reads); int8-w8a8-gemm-prefill/SKILL.md @f3ac90ad sections 4.4, 6 (counts that it reproduces)",
+    evidence=Evidence.DOCUMENTED,
 )
 
 

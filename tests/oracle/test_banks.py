@@ -161,7 +161,7 @@ def test_waves_use_phases_of_the_same_bytes() -> None:
     assert bank_use(wave * 4, 4, memory=LDS) == BankUse(2, 2, 1)
     assert bank_use(wave * 8, 8, memory=LDS) == BankUse(4, 4, 1)
     assert bank_use(wave * 128, 8, memory=LDS) == BankUse(4, 64, 16)
-    assert LDS.evidence is Evidence.INFERRED
+    assert LDS.evidence is Evidence.DOCUMENTED
 
 
 @pytest.mark.parametrize(
