@@ -14,6 +14,17 @@ collect_ignore = ["foreign"]  # unless it is named: `make foreign` fetches the p
 
 settings.register_profile("gate", deadline=None, derandomize=True)
 settings.load_profile("gate")
-_SHARED = ("conformance", "foreign", "fuzz", "gfx928", "hostile", "kernels", "litmus", "oracle", "order_table", "simulators")
+_SHARED = (
+    "conformance",
+    "foreign",
+    "fuzz",
+    "gfx928",
+    "hostile",
+    "kernels",
+    "litmus",
+    "oracle",
+    "order_table",
+    "simulators",
+)
 for folder in _SHARED:
     sys.path.insert(0, str(Path(__file__).parent / folder))
