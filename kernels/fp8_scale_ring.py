@@ -81,6 +81,11 @@ class ScaleRing:
         """The current reciprocal, [1]. Raises: Refusal for a stage that keeps none."""
         return self._view(_RECIPROCALS[self.current])
 
+    @property
+    def history(self) -> Tensor:
+        """Where the window of maxima begins, [1]."""
+        return self._view(Field.HISTORY)
+
     def advanced(self) -> "ScaleRing":
         """The ring of the next step: the host's part after a fold."""
         return replace(self, index=(self.index + 1) % self.window, current=self._next_pair)
