@@ -1,0 +1,1 @@
+"""The INT8 tile kernels as wave programs, and their launch."""
