@@ -7,7 +7,7 @@ from pkgutil import iter_modules
 import benchmarks
 
 #: Modules that are no benchmarks.
-_HELPERS = {"__main__", "report", "numba_matmul", "gpu_timing"}
+_HELPERS = {"__main__", "report", "numba_matmul", "gpu_timing", "torch_graph"}
 
 
 def main() -> int:

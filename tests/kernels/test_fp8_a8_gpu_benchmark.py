@@ -2,8 +2,6 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,51 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from recording_sim import RecordingSim
 
 from tileproof.kernels.fp8_a8_calibration import find_calibration
 from tileproof.kernels.fp8_a8_call_site import LINEAR
 from tileproof.kernels.fp8_a8_selector import Route
-from tileproof.simulators.ptx.device import Device, Function, HasPtx
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.fp8_a8_calibrate import LIMIT, fit, lone_block
 from benchmarks.fp8_a8_gpu import Bench, Cell, line, token_costs, work_ratio, worst_choice
 from benchmarks.gpu_timing import REPETITIONS, Ratio, Times, take_turns
-
-
-class Recorded:
-    """A function of the CPU device whose launches are kept."""
-
-    def __init__(self, function: Function, kept: list[Any]) -> None:
-        self.function, self.kept = function, kept
-
-    def launch(self, **launch: Any) -> Any:
-        self.kept.append(Recorded(self.function, []))
-        self.kept[-1].given = launch
-        return type("Report", (), {"findings": (), "notes": ()})()
-
-    given: Mapping[str, Any]
-
-    def run(self) -> list[Any]:
-        return list(self.function.launch(**self.given).findings)
-
-
-class RecordingSim(Device):
-    """What RecordingDevice is for a GPU."""
-
-    sm_count = 132
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kept: list[Any] = []
-
-    def load(self, module: HasPtx) -> Any:
-        return {name: Recorded(function, self.kept) for name, function in super().load(module).items()}
-
-    @contextmanager
-    def recorded(self) -> Iterator[list[Any]]:
-        self.kept.clear()
-        yield self.kept
 
 
 def test_contenders_compute_the_same_and_only_the_unfenced_one_is_found() -> None:
