@@ -1,4 +1,4 @@
-"""The command line: `tileproof check | list | replay | show | ptx | env`, also `python -m tileproof.conformance`.
+"""The command line: `tileproof check | list | replay | show | ptx | gfx928 | env`, also `python -m tileproof.conformance`.
 
 Exit codes: 0 all agree, 1 a finding, 2 usage, configuration or internal error; of `check --fault`: 1 the fault was
 caught by the kinds of findings that it must give, 2 it was not. Data goes to stdout; progress, `error:`
@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from tileproof.conformance.cli_gfx928 import gfx928
 from tileproof.conformance.cli_ptx import ptx
 from tileproof.conformance.cli_show import show
 from tileproof.conformance.console import Console, open_console
@@ -156,6 +157,7 @@ def replay_(
 
 app.command()(show)
 app.add_typer(ptx, name="ptx")
+app.add_typer(gfx928, name="gfx928")
 
 
 @app.command()

@@ -1,0 +1,260 @@
+"""The order of a pipelined stage in assembly: proved for listings that have it, refuted for every single violation."""
+
+import random
+import re
+from itertools import pairwise, permutations
+from pathlib import Path
+
+import pytest
+
+from tileproof.conformance import cli
+from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.gfx928.isa.check import M3072, IsaReport, Requirement, check_listing
+from tileproof.simulators.gfx928.isa.instruction import parse_instruction
+from tileproof.simulators.gfx928.isa.stage_order import Rule, Sites
+
+FOLDER = Path(__file__).parent / "listings"
+ACCEPTED = (FOLDER / "accepted.s").read_text()
+KERNEL = "ILi64ELb1E"
+
+#: Written by hand, each with one thing wrong, and the rules that it breaks.
+VIOLATIONS = {
+    "wait_before_products": {Rule.NO_EARLY_WAIT},
+    "wait_between_products": {Rule.NO_EARLY_WAIT},
+    "no_vm_wait": {Rule.VM_WAIT},
+    "weak_vm_wait": {Rule.VM_WAIT},
+    "load_behind_products": {Rule.LOAD_FIRST},
+    "write_before_products": {Rule.STORE_LAST},
+    "no_lgkm_wait": {Rule.LGKM_WAIT},
+    "no_barrier": {Rule.BARRIER},
+    "barrier_in_comment": {Rule.BARRIER},
+    "barrier_before_wait": {Rule.LGKM_WAIT},
+    "load_commoned": {Rule.LOAD_SITES, Rule.CONSUMES},
+    "load_dropped": {Rule.LOAD_SITES, Rule.STORE_SITES},
+    "product_dropped": {Rule.PRODUCT_SITES},
+    "other_register_written": {Rule.CONSUMES},
+    "loaded_register_overwritten": {Rule.UNTOUCHED},
+    "cache_modifier": {Rule.CACHE},
+    "read_before_barrier": {Rule.BARRIER},
+    "spilled": {Rule.FIGURES},
+    "scratch_in_loop": {Rule.NO_SCRATCH, Rule.FIGURES},
+    "more_registers": {Rule.FIGURES},
+    "raw_load": {Rule.RAW},
+}
+RIGHT = ("accepted", "accepted_turned", "accepted_halves", "accepted_unrolled", "accepted_objdump")
+
+
+def judge(name: str) -> IsaReport:
+    return check_listing((FOLDER / f"{name}.s").read_text(), M3072, KERNEL)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_listing_in_the_required_order_is_proved(name: str) -> None:
+    report = judge(name)
+    assert report.proved, report.violations
+    assert len(report.loop.stages) == (2 if name == "accepted_unrolled" else 1)
+
+
+@pytest.mark.parametrize("name", VIOLATIONS)
+def test_a_listing_with_one_violation_is_refuted_by_its_rule(name: str) -> None:
+    assert {violation.rule for violation in judge(name).violations} == VIOLATIONS[name]
+
+
+def test_every_listing_is_in_a_table_and_every_rule_has_a_listing_that_breaks_it() -> None:
+    assert {path.stem for path in FOLDER.glob("*.s")} == {*VIOLATIONS, *RIGHT}
+    assert set().union(*VIOLATIONS.values()) == set(Rule)
+    assert len(VIOLATIONS) >= 10
+
+
+def test_sites_and_figures_are_the_ones_of_the_accepted_kernel() -> None:
+    report = judge("accepted")
+    assert report.sites == {
+        "ds_read_b64": 8,
+        "ds_write_b128": 2,
+        "global_load_dwordx4": 2,
+        "v_mmac_i32_16x16x32_i8": 8,
+    }
+    figures = report.figures
+    assert (figures.vgprs, figures.sgprs, figures.lds_bytes) == (63, 43, 16_384)
+    assert (figures.scratch_bytes, figures.vgpr_spills, figures.sgpr_spills) == (0, 0, 0)
+
+
+def loop_lines(text: str) -> tuple[list[str], list[str], list[str]]:
+    """Before the loop's body, the body, from its branch on; without the marks of what was written by hand."""
+    lines = [line for line in text.split("\n") if "#ASM" not in line]
+    begin = next(i for i, line in enumerate(lines) if line.startswith(".LBB0_1:")) + 1
+    end = next(i for i, line in enumerate(lines) if "s_cbranch" in line)
+    return lines[:begin], lines[begin:end], lines[end:]
+
+
+def test_deleting_any_one_load_product_wait_write_or_barrier_refutes_the_order() -> None:
+    before, body, behind = loop_lines(ACCEPTED)
+    words = ("global_load", "v_mmac", "vmcnt", "ds_write", "s_barrier")
+    refuted = set()
+    for number in range(len(body)):
+        text = "\n".join([*before, *body[:number], *body[number + 1 :], *behind])
+        if not check_listing(text, M3072).proved:
+            refuted.add(number)
+    assert refuted >= {number for number, line in enumerate(body) if any(word in line for word in words)}
+    kept = [line.split()[0] for number, line in enumerate(body) if number not in refuted]
+    # The wait for fragment reads is not this rule's; the one for LDS writes is among the refuted.
+    assert kept.count("s_waitcnt") == 1
+    assert not {"global_load_dwordx4", "ds_write_b128", "s_barrier"} & set(kept)
+
+
+def test_of_all_orders_of_the_six_groups_only_the_required_circle_is_proved() -> None:
+    before, body, behind = loop_lines(ACCEPTED)
+    marks = ["ds_read_b64", "vmcnt(0)", "v_xor_b32_e32 v20", "lgkmcnt(0)", "s_barrier", "v_xor_b32_e32 v21"]
+    cuts = [0]
+    for mark in marks:
+        skip = 1 if mark == "lgkmcnt(0)" else 0  # the first one is the fragments'
+        cuts.append([i for i, line in enumerate(body) if mark in line][skip])
+    groups = [body[begin:end] for begin, end in pairwise(cuts)]
+    rest = body[cuts[-1] :]
+    proved = []
+    for order in permutations(range(6)):
+        text = "\n".join([*before, *(line for i in order for line in groups[i]), *rest, *behind])
+        if check_listing(text, M3072).proved:
+            proved.append(order)
+    assert sorted(proved) == sorted(tuple((first + i) % 6 for i in range(6)) for first in range(6))
+
+
+def test_without_a_requirement_the_order_alone_is_judged() -> None:
+    assert check_listing((FOLDER / "load_dropped.s").read_text()).proved
+    assert check_listing((FOLDER / "more_registers.s").read_text()).proved
+    assert not check_listing((FOLDER / "spilled.s").read_text()).proved
+    assert not check_listing(ACCEPTED, Requirement(sites=Sites(loads=3))).proved
+
+
+def edited(*changes: tuple[str, str]) -> str:
+    text = ACCEPTED
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+REFUSED = {
+    "nothing": ("", "no metadata"),
+    "no metadata": (ACCEPTED[: ACCEPTED.index("---")], "no metadata"),
+    "no list": (edited(("amdhsa.kernels:", "amdhsa.others:")), "has no amdhsa.kernels"),
+    "no count": (edited(("    .vgpr_count:     63\n", "")), ".vgpr_count is 'nothing'"),
+    "no number": (edited((".vgpr_count:     63", ".vgpr_count:     -1")), ".vgpr_count is '-1'"),
+    "a giant number": (edited((".vgpr_count:     63", ".vgpr_count:     " + "9" * 4000)), ".vgpr_count is"),
+    "a wave of 32": (edited((".wavefront_size: 64", ".wavefront_size: 32")), "a wave of 32 lanes"),
+    "a key twice": (edited(("    .language:", "    .vgpr_count: 1\n    .language:")), "there twice"),
+    "another target": (edited(("amdhsa.target:   amdgcn-amd-amdhsa--gfx928", "amdhsa.target: x--gfx1100")), "gfx1100"),
+    "a contradiction": (edited(("_size 16384", "_size 8192")), "the metadata says 16384"),
+    "no end of metadata": (edited(("\n...\n", "\n")).replace("\t.end_amdgpu_metadata", ""), "does not end"),
+    "no code": (edited((".name:           _Z20", ".name:           _Z21")), "has no code"),
+    "no loop": (edited(("s_cbranch_scc1 .LBB0_1", "s_nop 0")), "loops with v_mmac_i32_16x16x32_i8: none"),
+    "two loops": (
+        edited(
+            ("\tds_read_b64 v[60:61], v21\n\ts_waitcnt", "BB0_5:\n\tds_read_b64 v[60:61], v21\n\ts_waitcnt")
+        ).replace("\ts_endpgm", "\ts_cbranch_scc0 BB0_5\n\ts_endpgm"),
+        "lines",
+    ),
+    "a branch inside": (
+        edited(("\tv_xor_b32_e32 v20", "\ts_cbranch_execz .LBB0_7\n.LBB0_7:\n\tv_xor_b32_e32 v20")),
+        "straight line",
+    ),
+    "a wait in numbers": (edited(("s_waitcnt vmcnt(0)", "s_waitcnt 0xf70")), "names no counters"),
+    "a typing error": (edited(("s_barrier", "xs_barrier")), "no gfx9 instruction"),
+    "registers beyond": (edited(("v[40:43]", "v[40:4300]")), "no registers"),
+    "an empty operand": (edited(("v[2:3], off", "v[2:3], , off")), "is empty"),
+    "a block comment": (edited(("s_barrier", "/* s_barrier */")), "block comment"),
+    "a NUL": (edited(("s_barrier", "s_barrier\0")), "control character 0x00"),
+    "a terminal's escape": (edited(("s_barrier", "s_barrier ;\x1b[2J")), "control character 0x1b"),
+    "a long line": (edited(("s_barrier", "s_barrier ;" + "x" * 5000)), "characters"),
+    "a long text": (ACCEPTED + "\n" * (16 << 20), "characters"),
+    "a symbol twice": (ACCEPTED + "\n" + ACCEPTED[: ACCEPTED.index("---")], "twice"),
+    "a kernel twice": (edited(("    .language:", "    .language:")) + "\n---\n", "second block"),
+    "a label twice": (edited(("; %bb.2:", ".LBB0_1:")), "there twice"),
+    "hand-written without end": (edited(("\ts_endpgm", "\t;;#ASMSTART\n\ts_endpgm")), "does not end"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_text_that_cannot_be_judged_is_refused_by_name(name: str) -> None:
+    text, word = REFUSED[name]
+    with pytest.raises(Refusal, match=re.escape(word)) as refusal:
+        check_listing(text, M3072)
+    assert len(refusal.value.message) < 300
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ("\tds_read_b64 v[60:61], v21\n\tds", "\tv_nop\n" * 5000 + "\tds", "instructions"),
+        ("\ts_endpgm", "\ts_cbranch_scc0 .LBB0_1\n" * 300 + "\ts_endpgm", "loops that multiply"),
+    ],
+)
+def test_a_text_made_to_take_long_is_refused(old: str, new: str, word: str) -> None:
+    with pytest.raises(Refusal, match=word):
+        check_listing(edited((old, new)), M3072)
+
+
+def test_several_kernels_need_a_symbol_that_names_one() -> None:
+    for symbol, word in (("ILi32ELb1E", "names 0 kernels"), (None, "")):
+        if word:
+            with pytest.raises(Refusal, match=word):
+                check_listing(ACCEPTED, M3072, symbol)
+        else:
+            assert check_listing(ACCEPTED, M3072, symbol).proved
+
+
+def test_a_listing_cut_at_any_line_is_refused() -> None:
+    lines = ACCEPTED.rstrip("\n").split("\n")
+    for count in range(len(lines) - 2):  # the last two end the metadata
+        with pytest.raises(Refusal):
+            check_listing("\n".join(lines[:count]), M3072)
+
+
+def test_damaged_listings_are_judged_or_refused_and_nothing_else() -> None:
+    draw = random.Random(928)
+    refused = proved = 0
+    for _ in range(600):
+        text = list(ACCEPTED)
+        for _ in range(draw.randint(1, 4)):
+            place = draw.randrange(len(text))
+            text[place : place + draw.randint(0, 3)] = draw.choice(
+                ["", ",", "[", ":", "9" * 30, "\t", "v", "\n", ";", "é"]
+            )
+        try:
+            proved += check_listing("".join(text), M3072).proved
+        except Refusal:
+            refused += 1
+    assert refused > 50
+    assert proved > 50  # in comments, addresses and what the order does not depend on
+
+
+def test_registers_are_seen_through_signs_and_bars() -> None:
+    instruction = parse_instruction("v_fma_f32 v1, -v[2:3], |v9|, s4", 1, "", inline=False)
+    assert instruction.every_register == {"v1", "v2", "v3", "v9"}
+
+
+@pytest.mark.parametrize(("name", "code"), [("accepted", 0), ("accepted_objdump", 0), ("no_barrier", 1)])
+def test_the_command_ends_with_0_for_proved_and_1_for_refuted(
+    name: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--loads", "2", "--products", "8", "--stores", "2", "--vgprs", "63", "--sgprs", "43", "--lds", "16384"]
+    assert cli.main(["gfx928", "isa", str(FOLDER / f"{name}.s"), "--symbol", KERNEL, *options]) == code
+    out = capsys.readouterr().out
+    assert "63 VGPR, 43 SGPR, 16384 bytes of LDS" in out
+    assert ("order    proved" in out) == (code == 0)
+    if code:
+        assert "a barrier ends the stage: the loop has no s_barrier" in out
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF\x02\x01\x01\xff\xfe", b"hello world\n", None])
+def test_the_command_ends_with_2_for_what_it_cannot_judge(
+    content: bytes | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "listing.s"
+    if content is not None:
+        file.write_bytes(content)
+    assert cli.main(["gfx928", "isa", str(file)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert "internal" not in captured.err
