@@ -1,4 +1,6 @@
-"""The command line: `tileproof check | list | replay | show | ptx | gfx928 | env`, also `python -m tileproof.conformance`.
+"""The command line: `tileproof check | list | replay | show | ptx | gfx928 | env`.
+
+`python -m tileproof.conformance` is the same.
 
 Exit codes: 0 all agree, 1 a finding, 2 usage, configuration or internal error; of `check --fault`: 1 the fault was
 caught by the kinds of findings that it must give, 2 it was not. Data goes to stdout; progress, `error:`
