@@ -1,4 +1,4 @@
-"""The command line: `tileproof check | list | replay | show | ptx | gfx928 | env`.
+"""The command line: `tileproof check | list | replay | show | ptx | gfx928 | ledger | env`.
 
 `python -m tileproof.conformance` is the same.
 
@@ -19,6 +19,7 @@ from typing import Annotated
 import typer
 
 from tileproof.conformance.cli_gfx928 import gfx928
+from tileproof.conformance.cli_ledger import ledger
 from tileproof.conformance.cli_ptx import ptx
 from tileproof.conformance.cli_show import show
 from tileproof.conformance.console import Console, open_console
@@ -158,6 +159,7 @@ def replay_(
 
 
 app.command()(show)
+app.command()(ledger)
 app.add_typer(ptx, name="ptx")
 app.add_typer(gfx928, name="gfx928")
 

@@ -1,0 +1,110 @@
+"""Reads ledger files: JSON with evidence by key and a list of rows, checked field by field.
+
+    {"version": 1,
+     "evidence": {"run-7": {"by": "...", "ours": false, "when": "2026-08-22", "device": "...", ...}},
+     "rows": [{"shape": "TP4 M4096 qkv", "extent": [4096, 2560, 4096], "role": "accepted", "candidate": "...",
+               "median_us": 756.73, "p90_us": 760.16, "evidence": "run-7"}, ...]}
+
+The ledger that is shipped holds what the authors of metainfer report of their kernels on gfx928: nobody here has
+measured any of it.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from importlib import resources
+from pathlib import Path
+
+from tileproof.conformance.ledger import Correctness, Entry, Evidence, Ledger, Role, Row
+from tileproof.conformance.records import from_json, parse_json, shorten
+from tileproof.oracle.refusal import Refusal
+
+VERSION = 1
+#: A larger file is refused unread.
+SIZE_LIMIT = 16 << 20
+_SHIPPED = "ledger_metainfer.json"
+
+
+@dataclass(frozen=True)
+class _File:
+    version: int
+    evidence: Mapping[str, Evidence]
+    rows: tuple[Row, ...]
+
+
+def read_ledger(path: Path | None = None) -> Ledger:
+    """A ledger file; the shipped one where none is named.
+
+    Raises:
+        Refusal: it cannot be read, is of another version, or a row breaks a rule; the message names the row.
+    """
+    file = resources.files("tileproof.conformance") / _SHIPPED if path is None else path
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(SIZE_LIMIT + 1)
+    except OSError as error:
+        raise Refusal(f"{file} cannot be read: {error.strerror}") from error
+    if len(raw) > SIZE_LIMIT:
+        raise Refusal(f"{file} is larger than {SIZE_LIMIT} bytes")
+    return parse_ledger(raw, str(path or _SHIPPED))
+
+
+def parse_ledger(raw: bytes, name: str) -> Ledger:
+    """The ledger of a file's bytes.
+
+    Raises:
+        Refusal: as `read_ledger`.
+    """
+    data = parse_json(raw, name)
+    file = from_json(_File, data, name)
+    if file.version != VERSION:
+        raise Refusal(f"{name}: version {file.version}", hint=f"this reader knows version {VERSION}")
+    for key, evidence in file.evidence.items():
+        for wrong in _evidence_faults(evidence):
+            raise Refusal(f"{name}: evidence {shorten(key)}: {wrong}")
+    seen: set[tuple[str, Role, str]] = set()
+    for number, row in enumerate(file.rows):
+        for wrong in _row_faults(row, file.evidence, seen):
+            raise Refusal(f"{name}: rows[{number}], {shorten(row.shape)} {shorten(row.candidate)}: {wrong}")
+        seen.add((row.shape, row.role, row.candidate))
+    return Ledger(tuple(Entry(row, file.evidence[row.evidence]) for row in file.rows))
+
+
+def _evidence_faults(evidence: Evidence) -> Iterator[str]:
+    if evidence.when is not None and not _is_date(evidence.when):
+        yield f"when is {shorten(evidence.when)}, no date"
+    if not evidence.by or not evidence.source or not evidence.protocol or not evidence.device:
+        yield "who, where, how and on what device must be said"
+    if not (evidence.by + evidence.source + evidence.protocol + evidence.device).isprintable():
+        yield "letters that cannot be printed"
+    if evidence.ours and (evidence.when is None or evidence.correctness is not Correctness.ON):
+        yield "a measurement of ours has a date and compares its outputs"
+
+
+def _row_faults(row: Row, evidence: Mapping[str, Evidence], seen: set[tuple[str, Role, str]]) -> Iterator[str]:
+    if row.evidence not in evidence:
+        yield f"there is no evidence {shorten(row.evidence)}"
+        return
+    if (row.shape, row.role, row.candidate) in seen:
+        yield "the same row is there before"
+    if min(row.extent) < 1:
+        yield f"extent {row.extent}"
+    figures = [value for value in (row.median_us, row.p90_us, row.compared_us) if value is not None]
+    if not all(math.isfinite(value) and value > 0 for value in figures):
+        yield f"figures {figures}, not all finite and above 0"
+    if row.median_us is not None and row.p90_us is not None and row.p90_us < row.median_us:
+        yield f"p90 {row.p90_us} below the median {row.median_us}"
+    if row.role is Role.FAILED and figures:
+        yield "a run that failed has no figure"
+    if row.role is Role.BASELINE and row.median_us is None:
+        yield "a baseline without a figure"
+    if not row.shape.isprintable() or not row.candidate.isprintable() or not row.note.isprintable():
+        yield "letters that cannot be printed"
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
