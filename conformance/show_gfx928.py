@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tileproof.oracle.banks import BankUse
+from tileproof.simulators.gfx928.lds_counts import COUNTS
 from tileproof.simulators.gfx928.lds_phases import StrideUse, every_stride
 from tileproof.simulators.gfx928.occupancy import LAWS, Judgement, judge_all, separating
 
@@ -30,7 +31,25 @@ def stride_lines() -> list[str]:
         *aligned(rows, (2, 6, 10)),
         "",
         "One wave each: 16 bytes a lane staged in rows, a fragment of 8 bytes a lane read along K, or by single bytes.",
+        "",
+        *count_lines(),
     ]
+
+
+def count_lines() -> list[str]:
+    """What others counted in hardware, and what the model makes of the same kernels."""
+    rows = [("conflicts of", "strides", "counted by others", "by this model", "")]
+    rows += [
+        (
+            count.kernel,
+            f"{count.stride_a}/{count.stride_b}",
+            f"{count.counted} M",
+            f"{count.modelled:,}",
+            "agrees" if count.agrees else "DIFFERS",
+        )
+        for count in COUNTS
+    ]
+    return aligned(rows, (0, 1, 4))
 
 
 def _stride_row(use: StrideUse) -> tuple[str, ...]:

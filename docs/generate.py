@@ -3,11 +3,13 @@
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "foreign"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "litmus"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "order_table"))
 
 import foreign_page
+import gfx928_page
 import litmus_page
 import order_page
 
@@ -223,6 +225,7 @@ PAGES = {
     "order_table.md": order_page.page,
     "weak_memory.md": litmus_page.page,
     "foreign.md": foreign_page.page,
+    "gfx928.md": gfx928_page.page,
 }
 
 

@@ -18,7 +18,9 @@ def generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["ptx.md", "formats.md", "order_table.md", "foreign.md", "weak_memory.md"])
+@pytest.mark.parametrize(
+    "name", ["ptx.md", "formats.md", "order_table.md", "foreign.md", "weak_memory.md", "gfx928.md"]
+)
 def test_a_generated_page_is_current(name: str) -> None:
     assert (DOCS / name).read_text() == generator().PAGES[name](), "run: python docs/generate.py"
 

@@ -12,8 +12,7 @@ different words (`oracle.banks.LDS`). Example, stride 64: rows of a fragment rea
 rows each: 8 passes a phase, 4 phases, 28 conflicts. Stride 80: period 8, two rows a bank: 4 conflicts.
 
 Four counts that the kernels' authors read from hardware counters come out as this model says, to the last digit that
-they give (tests/gfx928/test_lds_phases.py): 77.6 M and 31.5 M of one kernel at strides 64 and 80 of A, 9.44 M and
-3.15 M of another at strides 80/80 and 88/72.
+they print (`lds_counts`).
 
 Sources: HuangPuStar/MetaInfer int8-w8a8-gemm-prefill/SKILL.md @f3ac90ad sections 3.5, 4.4, 6, 8 (strides, counts);
 variant/int8w8a8-gemm/hy3/TP8/M4096/shared_down_proj.hip @08ddbe41, load_frag8 (phases of 16 lanes of 8 bytes, of 32

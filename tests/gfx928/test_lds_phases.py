@@ -1,6 +1,7 @@
 """LDS phases of gfx928: the strides of the accepted kernels, and counts that their authors read from hardware."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tileproof.conformance import cli
 from tileproof.oracle.banks import LDS, Access, bank_use
 from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.gfx928.lds_counts import COUNTS, ConflictCount
 from tileproof.simulators.gfx928.lds_phases import SHOWN_STRIDES, every_stride, stride_use
 from tileproof.simulators.gfx928.operand_loads import A_ROW_MAJOR
 
@@ -32,29 +34,25 @@ def test_two_reads_of_4_bytes_conflict_at_every_even_word_stride() -> None:
         assert sum(use.passes for use in uses) == 8
 
 
-@pytest.mark.parametrize(
-    ("strides", "reported_millions"),
-    [((64, 80), "77.6"), ((80, 80), "31.5")],
-)
-def test_the_model_gives_the_conflicts_counted_on_tp4_o_proj(strides: tuple[int, int], reported_millions: str) -> None:
-    """128 x 64 tile, 2,048 blocks, 32 stages of 64; 4 waves of 64 x 32; B panels [K][64] read by single bytes."""
-    a, b = map(stride_use, strides)
-    reads = 4 * (8 * a.read.conflicts + 4 * b.byte_read.conflicts)  # 4 x 2 fragments of A, 2 x 2 of B, a wave
-    writes = 8 * a.write.conflicts + 4 * b.write.conflicts  # 1 KiB each
-    assert f"{2048 * 32 * (reads + writes) / 1e6:.1f}" == reported_millions
+@pytest.mark.parametrize("count", COUNTS, ids=lambda count: f"{count.kernel} {count.stride_a}/{count.stride_b}")
+def test_the_model_gives_every_digit_of_the_conflicts_that_others_counted(count: ConflictCount) -> None:
+    assert count.agrees, count.modelled
 
 
-@pytest.mark.parametrize(("strides", "reported_millions"), [((80, 80), "9.44"), ((88, 72), "3.15")])
-def test_the_model_gives_the_conflicts_counted_on_glm_shared_gate_up(
-    strides: tuple[int, int], reported_millions: str
-) -> None:
-    """64 x 64 tile, 512 blocks, 96 stages of 64; 4 waves of 32 x 32; both operands along K.
+@pytest.mark.parametrize("count", COUNTS[2:], ids=lambda count: str(count.stride_a))
+def test_the_strides_before_the_change_could_not_have_been_64(count: ConflictCount) -> None:
+    assert not replace(count, stride_a=64).agrees
+    assert not replace(count, stride_a=64, stride_b=64).agrees
 
-    The strides before the change are not stated; 80/80 is the pair of the sibling kernels.
-    """
-    uses = list(map(stride_use, strides))
-    per_stage = sum(4 * 4 * use.read.conflicts + 4 * use.write.conflicts for use in uses)
-    assert f"{512 * 96 * per_stage / 1e6:.2f}" == reported_millions
+
+def test_a_model_without_the_conflicts_of_writes_does_not_give_the_counts() -> None:
+    for count in COUNTS[1:]:
+        a, b = stride_use(count.stride_a), stride_use(count.stride_b)
+        writes = (
+            (count.rows * a.write.conflicts + count.columns * b.write.conflicts) // 16 * count.blocks * count.stages
+        )
+        assert writes > 0.01e6
+        assert f"{(count.modelled - writes) / 1e6:.1f}" != f"{count.modelled / 1e6:.1f}"
 
 
 def test_other_phases_do_not_give_the_counts() -> None:
