@@ -30,10 +30,12 @@ from tileproof.conformance.contract import (
     Run,
     TensorSpec,
 )
+from tileproof.conformance.host_module import SUFFIX, host_modules
 from tileproof.kernels.device import Device
 from tileproof.kernels.fp8_quantize_tensor import NAME as KERNEL
-from tileproof.kernels.fp8_quantize_tensor import SOURCE, Output, QuantizeTensor
+from tileproof.kernels.fp8_quantize_tensor import SOURCE
 from tileproof.kernels.fp8_scale_ring import ScaleRing
+from tileproof.oracle.formats import FloatFormat
 from tileproof.oracle.ring.ring_fold import FoldRule, Launch, fold
 from tileproof.oracle.ring.ring_stage import Field
 from tileproof.oracle.ring.ring_state import RingState, reciprocal_field, scale_field
@@ -210,7 +212,10 @@ def witnesses(output: str, index: tuple[int, ...]) -> tuple[tuple[str, tuple[int
 
 def kernel(device: Device, name: str, source: EditedSource | None) -> Run:
     """The launcher on `device`, compiled from `source` or as shipped; it chooses its route."""
-    quantizer = QuantizeTensor(device, source=SOURCE if source is None else source.text)
+    modules = host_modules(("fp8_quantize_tensor",), source)
+    is_kernel = source is not None and not source.name.endswith(SUFFIX)
+    launcher: Any = modules["fp8_quantize_tensor"]
+    quantizer = launcher.QuantizeTensor(device, source=source.text if source is not None and is_kernel else SOURCE)
 
     def run(case: Case, given: Any) -> Any:
         of, counted = setting(case.shape), host(case)
@@ -219,10 +224,14 @@ def kernel(device: Device, name: str, source: EditedSource | None) -> Run:
             ring = ScaleRing(
                 given["ring"], of.stage, of.window, counted.index, of.target, counted.margin, counted.current
             )
+
+        def output(name: str, record: FloatFormat | None) -> Any:
+            return None if record is None else launcher.Output(given[name], record)
+
         return quantizer(
             given["x"],
-            rows=Output(given["rows"], of.types.rows) if of.types.rows is not None else None,
-            transposed=Output(given["transposed"], of.types.transposed) if of.types.transposed is not None else None,
+            rows=output("rows", of.types.rows),
+            transposed=output("transposed", of.types.transposed),
             scale=given.get("scale"),
             ring=ring,
             amax=given.get("amax"),

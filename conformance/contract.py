@@ -83,8 +83,8 @@ class EditedSource:
     """A kernel's file with other text than the shipped one, for seeding a fault.
 
     Args:
-        name: stem of the file.
-        text: CUDA C++.
+        name: stem of a kernel's file, or the name of a host file, which ends in ".py".
+        text: CUDA C++, or Python.
     """
 
     name: str

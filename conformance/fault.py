@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tileproof.conformance.contract import Arrays, EditedSource, Right
 from tileproof.conformance.finding import FindingKind
+from tileproof.conformance.host_module import SUFFIX, host_text
 from tileproof.kernels.source import expanded
 from tileproof.oracle.refusal import Refusal
 
@@ -42,8 +43,8 @@ class Fault:
         expected: kinds of findings that the CPU device must give, each at least once over the smoke tier.
         possible: further kinds that follow from the same cause on some cases; what a misaligned or out-of-bounds
             load would have brought is undefined, for example, and may decide an output.
-        file: stem of the kernel's file.
-        edits: of that file with our headers in it, in order; empty for a fault of the model.
+        file: stem of the kernel's file, or a host file such as "fp8_linear.py".
+        edits: of that file, a kernel's with our headers in it, in order; empty for a fault of the model.
         route: the only route on which it shows; None where every case may show it.
         model: what stands in for the contract's expected outputs; None for a fault of the kernel.
     """
@@ -63,7 +64,7 @@ class Fault:
         """The edited kernel; None where the kernel stays as shipped. Raises: Refusal, as `Edit.apply`."""
         if not self.edits:
             return None
-        source = expanded(self.file)
+        source = host_text(self.file) if self.file.endswith(SUFFIX) else expanded(self.file)
         for edit in self.edits:
             source = edit.apply(source)
         return EditedSource(self.file, source)

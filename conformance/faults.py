@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Mapping
 from functools import cache
 
+from tileproof.conformance.astrai_linear_faults import FAULTS as ASTRAI_LINEAR
 from tileproof.conformance.astrai_mm_fp8_faults import FAULTS as ASTRAI_MM
 from tileproof.conformance.astrai_quantize_faults import FAULTS as ASTRAI_QUANTIZE
 from tileproof.conformance.fault import Fault
@@ -26,4 +27,4 @@ def fault(name: str) -> Fault:
 @cache
 def faults() -> Mapping[str, Fault]:
     """All faults by name."""
-    return {one.name: one for one in (*QUANTIZE, *GEMM, *TMA, *ASTRAI_QUANTIZE, *ASTRAI_MM)}
+    return {one.name: one for one in (*QUANTIZE, *GEMM, *TMA, *ASTRAI_QUANTIZE, *ASTRAI_MM, *ASTRAI_LINEAR)}

@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Mapping
 from functools import cache
 
+from tileproof.conformance.astrai_linear import CONTRACTS as ASTRAI_LINEAR
 from tileproof.conformance.astrai_mm_fp8 import ASTRAI_MM_FP8
 from tileproof.conformance.astrai_quantize import ASTRAI_QUANTIZE
 from tileproof.conformance.case import Case, parse_case
@@ -16,7 +17,8 @@ from tileproof.oracle.refusal import Refusal
 @cache
 def contracts() -> Mapping[str, Contract]:
     """All contracts by name, in the order in which they run."""
-    return {contract.name: contract for contract in (NINFER_QUANTIZE, *NINFER_GEMM, ASTRAI_QUANTIZE, ASTRAI_MM_FP8)}
+    known = (NINFER_QUANTIZE, *NINFER_GEMM, ASTRAI_QUANTIZE, ASTRAI_MM_FP8, *ASTRAI_LINEAR)
+    return {contract.name: contract for contract in known}
 
 
 def contract_of(case: Case) -> Contract:

@@ -137,6 +137,7 @@ class SavedState:
 @dataclass(frozen=True, eq=False)
 class _Entry:
     weight: weakref.ref[AnyWeight]
+    shape: tuple[int, ...]
     state: LinearState
 
 
@@ -164,8 +165,8 @@ class LinearStates:
             del self._entries[id(weight)]
             self._forget_casts()
         state = LinearState(self.recipe, {role: self._fresh(role) for role in Role})
-        self._entries[id(weight)] = _Entry(weakref.ref(weight), state)
-        self._claim(weight, state)
+        entry = self._entries[id(weight)] = _Entry(weakref.ref(weight), weight.tensor.shape, state)
+        self._claim(entry)
         return state
 
     def reset(self) -> None:
@@ -179,9 +180,8 @@ class LinearStates:
         """What a checkpoint stores; it waits for the device. States of weights that are gone are dropped."""
         self._entries = {key: entry for key, entry in self._entries.items() if entry.weight() is not None}
         return tuple(
-            SavedState(weight.tensor.shape, {role: _saved(entry.state, role) for role in Role})
+            SavedState(entry.shape, {role: _saved(entry.state, role) for role in Role})
             for entry in self._entries.values()
-            if (weight := entry.weight()) is not None
         )
 
     def restore(self, saved: tuple[SavedState, ...]) -> None:
@@ -193,20 +193,20 @@ class LinearStates:
         self._forget_casts()
         self._pending = list(saved)
         for entry in self._entries.values():
-            if (weight := entry.weight()) is not None:
-                self._claim(weight, entry.state)
+            if entry.weight() is not None:
+                self._claim(entry)
 
     def _fresh(self, role: Role) -> ScaleRing:
         window = self.recipe.window
         words = self._place(np.zeros(STAGE.size(window), np.float32))
         return ScaleRing(words, STAGE, window, 0, ring_format(self.recipe, role), self.recipe.margin)
 
-    def _claim(self, weight: AnyWeight, state: LinearState) -> None:
+    def _claim(self, entry: _Entry) -> None:
         for number, one in enumerate(self._pending):
-            if one.shape == weight.tensor.shape:
+            if one.shape == entry.shape:
                 del self._pending[number]
                 for role in Role:
-                    self._restore_ring(state, role, one.rings[role])
+                    self._restore_ring(entry.state, role, one.rings[role])
                 return
 
     def _restore_ring(self, state: LinearState, role: Role, saved: SavedRing) -> None:

@@ -4,6 +4,7 @@ from importlib import resources
 
 import pytest
 
+from tileproof.conformance.astrai_linear_faults import FAULTS as LINEAR
 from tileproof.conformance.astrai_mm_fp8_faults import FAULTS as MM
 from tileproof.conformance.astrai_quantize_faults import FAULTS as ASTRAI
 from tileproof.conformance.contract import Tier
@@ -89,8 +90,8 @@ def sim() -> Device:
 def test_there_are_at_least_ten_faults_each_with_a_precedent_and_a_case() -> None:
     assert len(KERNEL_FAULTS) >= 10
     assert all(one.precedent and one.what and one.expected for one in faults().values())
-    # In test_fp8_a8_tma_faults.py, test_astrai_faults.py, test_astrai_mm_fp8.py.
-    elsewhere = {one.name for one in (*TMA, *ASTRAI, *MM)}
+    # In test_fp8_a8_tma_faults.py, test_astrai_faults.py, test_astrai_mm_fp8.py, test_astrai_linear.py.
+    elsewhere = {one.name for one in (*TMA, *ASTRAI, *MM, *LINEAR)}
     assert CATCHING.keys() | GEMM_CATCHING.keys() | elsewhere == faults().keys()
     assert {one.contract for one in faults().values()} <= contracts().keys()
 
