@@ -152,6 +152,8 @@ RESET = _case("astrai_linear", "reset", BIASED.replace("S3", "S4"), "rising")
 RESTORED = _case("astrai_linear", "restored", PLAIN.replace("S3", "S6"), "falling")
 ORDER = _case("astrai_linear_backward", "training", "S2.B2.M9.N8.K33.W3.e4m3e5m2", "cancellation")
 
+EMPTY = "astrai_quantize/fp8_quantize_tensor/vector/R0.C7.B12.S4.W3.bf16re4m3/saturation/0"
+
 CATCHING = {
     "folds-without-gradients": INFERENCE,
     "advances-without-a-fold": INFERENCE,
@@ -159,7 +161,7 @@ CATCHING = {
     "unchanged-weight-folds-again": RECIPE,
     "changed-weight-keeps-its-codes": TRAINED,
     "weight-folds-into-the-gradients-ring": TRAINED,
-    "empty-tensor-launches-nothing": "astrai_quantize/fp8_quantize_tensor/vector/R0.C7.B12.S4.W3.bf16re4m3/saturation/0",
+    "empty-tensor-launches-nothing": EMPTY,
     "scale-of-the-next-step": TRAINED,
     "scales-kept-as-views": LATE,
     "gradients-scales-swapped": GRADIENTS,
