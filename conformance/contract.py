@@ -109,7 +109,8 @@ class TensorSpec:
         short: the name in the shape token's views.
         role: input or output.
         dtype: element type (ml_dtypes.bfloat16 for bf16; uint8 for 8-bit codes).
-        format: name of the number format, for the report: a key of FORMATS, "BFLOAT16", "FLOAT16", "FLOAT32".
+        format: name of the number format, for the report: a key of FORMATS or INTEGER_FORMATS, "BFLOAT16", "FLOAT16",
+            "FLOAT32".
         shape: extents; only the first dimension can have a row stride of its own.
         pad: elements from the end of a row to the next row.
         offset: elements from an aligned address to the first element.

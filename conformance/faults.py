@@ -9,6 +9,7 @@ from tileproof.conformance.astrai_mm_fp8_faults import FAULTS as ASTRAI_MM
 from tileproof.conformance.astrai_quantize_faults import FAULTS as ASTRAI_QUANTIZE
 from tileproof.conformance.fault import Fault
 from tileproof.conformance.fp8_a8_tma_faults import FAULTS as TMA
+from tileproof.conformance.metainfer_pack_faults import FAULTS as PACK
 from tileproof.conformance.ninfer_gemm_faults import FAULTS as GEMM
 from tileproof.conformance.ninfer_quantize_faults import FAULTS as QUANTIZE
 from tileproof.oracle.refusal import Refusal
@@ -27,4 +28,4 @@ def fault(name: str) -> Fault:
 @cache
 def faults() -> Mapping[str, Fault]:
     """All faults by name."""
-    return {one.name: one for one in (*QUANTIZE, *GEMM, *TMA, *ASTRAI_QUANTIZE, *ASTRAI_MM, *ASTRAI_LINEAR)}
+    return {one.name: one for one in (*QUANTIZE, *GEMM, *TMA, *ASTRAI_QUANTIZE, *ASTRAI_MM, *ASTRAI_LINEAR, *PACK)}

@@ -9,6 +9,7 @@ from tileproof.conformance.astrai_mm_fp8 import ASTRAI_MM_FP8
 from tileproof.conformance.astrai_quantize import ASTRAI_QUANTIZE
 from tileproof.conformance.case import Case, parse_case
 from tileproof.conformance.contract import Contract
+from tileproof.conformance.metainfer_pack import METAINFER_PACK
 from tileproof.conformance.ninfer_gemm import CONTRACTS as NINFER_GEMM
 from tileproof.conformance.ninfer_quantize import NINFER_QUANTIZE
 from tileproof.oracle.refusal import Refusal
@@ -17,7 +18,7 @@ from tileproof.oracle.refusal import Refusal
 @cache
 def contracts() -> Mapping[str, Contract]:
     """All contracts by name, in the order in which they run."""
-    known = (NINFER_QUANTIZE, *NINFER_GEMM, ASTRAI_QUANTIZE, ASTRAI_MM_FP8, *ASTRAI_LINEAR)
+    known = (NINFER_QUANTIZE, *NINFER_GEMM, ASTRAI_QUANTIZE, ASTRAI_MM_FP8, *ASTRAI_LINEAR, METAINFER_PACK)
     return {contract.name: contract for contract in known}
 
 
