@@ -19,7 +19,7 @@ from tileproof.simulators.ptx.machine.profile import Profile
 from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.machine.warp import WARP
 from tileproof.simulators.ptx.machine.wave import LaunchMemory, Wave
-from tileproof.simulators.ptx.program import Program
+from tileproof.simulators.ptx.program import Kind, Program
 from tileproof.simulators.ptx.trace.recorder import Recorder
 
 # What a wave costs by itself weighs less the more lanes it has, until its registers leave the processor's nearer
@@ -28,6 +28,8 @@ WAVE_LANES = 16384
 _REGISTER_BYTES = 8 << 20
 # Records of shared accesses (granules times warps, 12 bytes each) that a wave may need; more lowers its blocks.
 _ORDER_RECORDS = 1 << 22
+# What reaches global memory by another proxy than the threads'.
+_OTHER_PROXIES = frozenset({Kind.BULK, Kind.TENSOR, Kind.MAP_EDIT, Kind.MAP_COPY, Kind.ASYNC_STORE})
 
 
 @dataclass(frozen=True)
@@ -104,10 +106,11 @@ def launch(
         LaunchOrder(global_memory, order, watch.attend),
         watch.attend,
         None if recorder is not None or not _can_be_weak(program, shape) else schedule.weak(),
+        _can_be_late(program, shape),
     )
     findings, counters = Findings(), Counters()
     profile = Profile(program) if profiled else None
-    machine = Engine(program, schedule, watch, engine, limits.arch, recorder, profile, weak=memory.weak is not None)
+    machine = Engine(program, schedule, watch, engine, limits.arch, recorder, profile, late=memory.weak is not None and memory.late)
     size = shape.blocks_per_cluster
     left = shape.grid[0] * shape.grid[1] * shape.grid[2] // size
     most = max(1, _most_blocks(program, shape, placement.total_bytes) // size)
@@ -135,9 +138,16 @@ def launch(
 
 
 def _can_be_weak(program: Program, shape: LaunchShape) -> bool:
-    """Whether anybody could tell that a block's stores come late: another block, another proxy, a load without one."""
+    """Whether the hostile schedule has what to show: late stores, or engines that work beside the threads."""
+    return _can_be_late(program, shape) or program.has_asynchronous or program.has_warpgroups
+
+
+def _can_be_late(program: Program, shape: LaunchShape) -> bool:
+    """Whether anybody could tell that stores to global memory come late: another block, another proxy, a load without
+    one. `cp.async` reads by the proxy of its thread, `wgmma` shared memory only."""
     non_coherent = any(step.access is not None and step.access.non_coherent for step in program.steps)
-    return shape.grid != (1, 1, 1) or program.has_asynchronous or program.has_warpgroups or non_coherent
+    proxies = any(step.kind in _OTHER_PROXIES for step in program.steps)
+    return shape.grid != (1, 1, 1) or proxies or non_coherent
 
 
 def _says_cluster(program: Program, shape: LaunchShape) -> bool:

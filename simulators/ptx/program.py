@@ -30,6 +30,8 @@ NONE = -1
 class Kind(Enum):
     """What an engine does for a step."""
 
+    __hash__ = object.__hash__  # members are single objects, and often keys
+
     ARITHMETIC = "arithmetic"
     PACK = "pack"
     UNPACK = "unpack"
@@ -97,6 +99,8 @@ class StateSpace(Enum):
 
     SHARED is the block's own shared memory, CLUSTER that of all blocks of the cluster, of which it is a part.
     """
+
+    __hash__ = object.__hash__  # members are single objects, and often keys
 
     GENERIC = "generic"
     GLOBAL = "global"

@@ -1,12 +1,10 @@
-"""`cp.async`, its groups and waits, where copies land at issue: compiled.
-
-Copies under another schedule, and what looks wrong, are the reference engine's.
-"""
+"""`cp.async`, its groups and waits: compiled. What looks wrong is the reference engine's."""
 
 from typing import Any
 
 import numpy as np
 
+from tileproof.simulators.ptx.fast import flights
 from tileproof.simulators.ptx.fast.asking import number, passes
 from tileproof.simulators.ptx.fast.layout import (
     BASE,
@@ -39,6 +37,7 @@ from tileproof.simulators.ptx.fast.layout import (
 from tileproof.simulators.ptx.fast.parts import part
 from tileproof.simulators.ptx.fast.places import ZERO, find, place, touches_object
 from tileproof.simulators.ptx.fast.pointers import counts_at, longs_at, offsets_at, table_at, words_at
+from tileproof.simulators.ptx.machine.asynchronous.small_flights import NO_SOURCE
 
 #: The constants of a copy are those of a load of its source, but that the last one is whether an operand says how many
 #: bytes are read; then of its target: where shared memory starts in the
@@ -74,15 +73,15 @@ def copy(
     back. Arguments as those of `memory.load`.
     """
     groups, shared = spaces[COPIES], spaces[SHARED]
-    if groups[COPIES_READY] == 0 or shared[BYTES] < row[_NBYTES]:
+    if groups[COPIES_READY] == 0 or shared[BYTES] < row[_NBYTES] or not flights.has_room(spaces, active):
         return 1
-    to, whole, taken = found + active * 8, runs, active
+    to, whole, rest, taken = found + active * 8, runs, runs, active
     if row[_PARTIAL] != 0:
         room = found + (ROOM - _RUN_NUMBERS) * lanes * 8
-        wholes, taken = _reading(row, operands, registers, lanes, runs, table_at(room, lanes // 2 + 1, 2))
+        wholes, rests, taken = _reading(row, operands, registers, lanes, runs, room)
         if wholes < 0:
             return 1
-        whole = table_at(room, wholes, 2)
+        whole, rest = table_at(room, wholes, 2), table_at(room + lanes * 8, rests, 2)
     if not _targets(row, operands, registers, lanes, runs, active, shared, to):
         return 1
     where = (GLOBAL, 0, 0, ZERO, ZERO, 0, 0, -1)
@@ -98,6 +97,20 @@ def copy(
         _issuers(runs, active, open_, who)
         if not _passes(row, SHARED, -1, active, who, to, row[_WRITES], frame):
             return 1  # last: a write that is remembered must not be checked again
+    _join(groups, runs, lanes, row[_STEP])
+    counters[GLOBAL_READ] += taken * row[_NBYTES]
+    counters[SHARED_WRITTEN] += active * row[_NBYTES]
+    counters[CHANGES] += 1
+    turns = flights.delay(spaces)
+    if turns != 0:
+        _put(shared[WRITTEN], to, active, row[_NBYTES], np.uint32(0))  # nobody knows the bytes until it lands
+        due = flights.begin(spaces, turns)
+        if taken < active:
+            _targets(row, operands, registers, lanes, rest, active - taken, shared, to)
+            flights.add(spaces, lanes, rest, to, NO_SOURCE, found, row[_NBYTES], 0, due)
+            _targets(row, operands, registers, lanes, whole, taken, shared, to)
+        flights.add(spaces, lanes, whole, to, where[7], found, row[_NBYTES], row[_NBYTES], due)
+        return 0
     if taken < active:
         _put(shared[DATA], to, active, row[_NBYTES], np.uint32(0))
         if shared[WRITTEN] != 0:
@@ -106,33 +119,41 @@ def copy(
     _move(where[1], found, shared[DATA], to, taken, row[_NBYTES])
     if shared[WRITTEN] != 0:
         _move(where[2], found, shared[WRITTEN], to, taken, row[_NBYTES])
-    _join(groups, runs, lanes, row[_STEP])
-    counters[GLOBAL_READ] += taken * row[_NBYTES]
-    counters[SHARED_WRITTEN] += active * row[_NBYTES]
-    counters[CHANGES] += 1
     return 0
 
 
 @part
-def _reading(row: Any, operands: Any, registers: Any, lanes: Any, runs: Any, whole: Any) -> Any:
-    """Runs of the lanes that read all bytes: how many, -1 if some lanes read only a part; how many lanes they are."""
+def _reading(row: Any, operands: Any, registers: Any, lanes: Any, runs: Any, room: Any) -> Any:
+    """Runs of the lanes that read all bytes, to address `room`, and of those that read none, behind them: how many of
+    each, -1 if some lanes read only a part; how many lanes read all.
+    """
+    whole, rest = table_at(room, lanes // 2, 2), table_at(room + lanes * 8, lanes // 2, 2)
     slot, mask = operands[row[SOURCE] + 2, SLOT], np.uint64(operands[row[SOURCE] + 2, MASK])
     bytes_, size = longs_at(registers + slot * lanes * 8, lanes), np.uint64(row[_NBYTES])
-    wholes, taken = 0, 0
+    wholes, rests, taken = 0, 0, 0
     for r in range(len(runs)):
-        inside = False
+        last = size + np.uint64(1)
         for lane in range(runs[r, 0], runs[r, 1]):
             here = bytes_[lane] & mask
             if here != size and here != np.uint64(0):
-                return -1, 0
-            if here == size and not inside:
-                whole[wholes, 0] = lane
-                wholes += 1
-            inside = here == size
-            if inside:
-                whole[wholes - 1, 1] = lane + 1
+                return -1, 0, 0
+            if here == size:
+                wholes = _extend(whole, wholes, lane, here != last)
                 taken += 1
-    return wholes, taken
+            else:
+                rests = _extend(rest, rests, lane, here != last)
+            last = here
+    return wholes, rests, taken
+
+
+@part
+def _extend(runs: Any, count: Any, lane: Any, begins: Any) -> Any:
+    """The last of `count` runs has a lane more, or another run begins with it; how many there are now."""
+    if begins:
+        runs[count, 0] = lane
+        count += 1
+    runs[count - 1, 1] = lane + 1
+    return count
 
 
 @part
@@ -210,10 +231,10 @@ def _join(groups: Any, runs: Any, lanes: Any, step: Any) -> None:
 
 
 @part
-def group(row: Any, runs: Any, lanes: Any, spaces: Any, frame: Any) -> Any:
+def group(row: Any, runs: Any, lanes: Any, spaces: Any, allocations: Any, counters: Any, frame: Any) -> Any:
     """`cp.async.commit_group`, `wait_group` and `wait_all`; 0, or 1 for handed back."""
     groups = spaces[COPIES]
-    if groups[COPIES_READY] == 0:
+    if groups[COPIES_READY] == 0 or (row[_PENDING] >= 0 and not flights.may_finish(spaces, allocations)):
         return 1
     open_, complete = counts_at(groups[OPEN_GROUP], lanes), counts_at(groups[COMPLETE], lanes)
     for r in range(len(runs)):
@@ -221,6 +242,8 @@ def group(row: Any, runs: Any, lanes: Any, spaces: Any, frame: Any) -> Any:
             open_[lane] += row[_COMMITS]
             if row[_PENDING] >= 0:
                 complete[lane] = max(complete[lane], open_[lane] - row[_PENDING])
+    if row[_PENDING] >= 0:
+        counters[CHANGES] += flights.finish(spaces, allocations, lanes)
     if row[_PENDING] >= 0 and frame[KNOWN] != 0:
         _learn(frame, runs, lanes, complete)
     return 0

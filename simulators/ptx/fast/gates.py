@@ -191,7 +191,8 @@ def _groups(stamp: int) -> Any:
     def gate(state):  # type: ignore[no-untyped-def]
         frame = offsets_at(state, FRAME)
         row, _, _, lanes, here = _step(frame)
-        return copy.group(row, here, lanes, _memories(frame)[1], frame) if stamp else 1
+        _, spaces, allocations, counters, _ = _memories(frame)
+        return copy.group(row, here, lanes, spaces, allocations, counters, frame) if stamp else 1
 
     return gate
 

@@ -27,7 +27,7 @@ DEFINED, PARTLY, NEVER = 0, 1, 2
 
 # Memories, the lines of the space table, and its columns.
 GLOBAL, SHARED, LOCAL, CONST, PARAM, GENERIC = 0, 1, 2, 3, 4, 5
-SPACES = 7
+SPACES = 8
 DATA = 0  # address of the bytes
 WRITTEN = 1  # address of the definedness of the bytes, 0: all defined
 BASE = 2  # lowest legal address
@@ -36,9 +36,12 @@ STARTS = 4  # address of each lane's int64 offset to its owner's piece, 0: one o
 LIFE = 5  # address of a byte for each 8-byte word: 1 where a live mbarrier stands; 0 if the program has none
 SPACE_COLUMNS = 6
 
-# The line of the groups of cp.async, and its columns: whether copies land at issue; addresses of arrays of `Groups`.
-COPIES = 6
+# The line of the groups of cp.async, and its columns: whether compiled code may issue copies; addresses of arrays of
+# `Groups`. And the line of those in flight: address of the table of `SmallFlights`, and its rows; address of its state;
+# address of the state from which landings are drawn, 0 where copies land at issue.
+COPIES, FLIGHTS = 6, 7
 COPIES_READY, OPEN_GROUP, USED, USED_AT, COMPLETE = 0, 1, 2, 3, 4
+FLIGHT_TABLE, FLIGHT_ROOM, FLIGHT_STATE, LANDINGS = 0, 1, 2, 3
 
 # The line of the registers of `wgmma`, and its columns: whether compiled code may issue it; addresses of the tables of
 # `ProductRegisters`, and the number of rows of the first one.

@@ -3,6 +3,7 @@
 What it does not pass, with nothing of the access made, goes to the reference engine's check.
 """
 
+from operator import is_not
 from typing import Any
 
 import numba
@@ -148,7 +149,8 @@ class OrderGate:
         self._kept = np.zeros((core.KEPT, 3), np.int64)
         self._table[_KEPT] = self._kept.ctypes.data
         self._arrays: tuple[object, ...] = ()
-        self._moves: tuple[object, ...] = ()
+        self._allocations: object = None
+        self._moves = (0, 0)
 
     def begin(self, wave: Wave) -> None:
         """The next wave."""
@@ -165,9 +167,12 @@ class OrderGate:
         """See what was replaced since; to be called before the loop is."""
         checks, clocks = wave.order.checks, wave.order.knowledge.clocks
         memories = checks.global_memory, checks.shared
-        tables = [table for memory in memories for table in (memory.last, *memory.touched.tables)]
-        arrays = (clocks.rows, clocks.spans, clocks.maps, *tables)
-        if len(self._arrays) != len(arrays) or any(a is not b for a, b in zip(self._arrays, arrays, strict=True)):
+        first, second = (memory.touched for memory in memories)
+        arrays = (
+            *(clocks.rows, clocks.spans, clocks.maps, memories[0].last, memories[1].last),
+            *(first.records, first.nodes, first.leaves, second.records, second.nodes, second.leaves),
+        )
+        if not self._arrays or any(map(is_not, arrays, self._arrays)):
             self._arrays = arrays
             table = self._table
             table[_ROWS], (table[_ROW_COUNT], table[_COMPONENTS]) = clocks.rows.ctypes.data, clocks.rows.shape
@@ -179,9 +184,9 @@ class OrderGate:
         device_memory = wave.spaces[StateSpace.GLOBAL]
         assert isinstance(device_memory, GlobalMemory)
         allocations = device_memory.table()
-        moves = (allocations, *(memory.touched.moves for memory in memories))
-        if not self._moves or self._moves[0] is not allocations or self._moves[1:] != moves[1:]:
-            self._moves = moves
+        moves = (first.moves, second.moves)
+        if self._allocations is not allocations or self._moves != moves:
+            self._allocations, self._moves = allocations, moves
             self._shadows = np.zeros((len(allocations), _SHADOW_COLUMNS), np.int64)
             self._table[_SHADOWS] = self._shadows.ctypes.data
             self._table[_SHARED : _SHARED + _SHADOW_COLUMNS] = 0

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tileproof.oracle.units import fma_chain_array, unit_kernels
 from tileproof.simulators.ptx import layout
-from tileproof.simulators.ptx.machine.asynchronous import barriers
+from tileproof.simulators.ptx.machine import draws
+from tileproof.simulators.ptx.machine.asynchronous import barriers, small_flights
 
 _HERE = Path(__file__).parent
 
@@ -22,6 +23,7 @@ def _number(paths: list[Path]) -> int:
 
 #: Compiled code of other rooms that the loop calls.
 _CALLED = [Path(module.__file__ or "") for module in (unit_kernels, fma_chain_array)]
+_DRAWS = Path(draws.__file__ or "")
 #: What the matrix instructions use of the room.
 _BASE = [_HERE / f"{name}.py" for name in ("asking", "gates", "layout", "parts", "pointers", "warpgroups")]
 
@@ -31,6 +33,7 @@ _OWN = (
     "compare",
     "convert",
     "copy",
+    "flights",
     "floating",
     "gates",
     "integer",
@@ -45,9 +48,9 @@ _OWN = (
 )
 
 #: Files of other rooms whose constants are compiled into the loop.
-_CONSTANTS = [Path(module.__file__ or "") for module in (layout, barriers)]
+_CONSTANTS = [Path(module.__file__ or "") for module in (layout, barriers, small_flights)]
 
 MATRIX_WATCHED = [*_HERE.glob("matrix*.py"), *_BASE, *_CALLED]
-WATCHED = [*MATRIX_WATCHED, *(_HERE / f"{name}.py" for name in _OWN), *_CONSTANTS]
+WATCHED = [*MATRIX_WATCHED, *(_HERE / f"{name}.py" for name in _OWN), *_CONSTANTS, _DRAWS]
 SOURCES = _number(WATCHED)
 MATRIX_SOURCES = _number(MATRIX_WATCHED)

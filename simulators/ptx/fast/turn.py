@@ -11,12 +11,13 @@ import numpy.typing as npt
 from tileproof.simulators.ptx.fast import layout
 from tileproof.simulators.ptx.fast.lower import Bytecode, lower
 from tileproof.simulators.ptx.machine import access
-from tileproof.simulators.ptx.machine.memory import Backing, GlobalMemory, Lanes, Piece, Window
+from tileproof.simulators.ptx.machine.asynchronous.small_flights import SmallFlights
+from tileproof.simulators.ptx.machine.memory import Backing, GlobalMemory, Lanes, Moves, Piece, Window
 from tileproof.simulators.ptx.machine.order import compiled_order as core
 from tileproof.simulators.ptx.machine.order.kinds import Engine
 from tileproof.simulators.ptx.machine.order.knowledge import Knowledge
-from tileproof.simulators.ptx.machine.registers import Selection
-from tileproof.simulators.ptx.machine.schedule import Friendly
+from tileproof.simulators.ptx.machine.registers import Selection, as_selection
+from tileproof.simulators.ptx.machine.schedule import DrawState
 from tileproof.simulators.ptx.machine.wave import Wave
 from tileproof.simulators.ptx.program import Kind, Program, StateSpace
 
@@ -51,12 +52,12 @@ class FastTurns:
     Args:
         program: the kernel.
         arch: whose matrix unit computes.
-        weak: stores to global memory may be held back, which compiled code does not do.
+        late: stores to global memory may be held back, which compiled code does not do.
     """
 
-    def __init__(self, program: Program, arch: str, *, weak: bool = False) -> None:
+    def __init__(self, program: Program, arch: str, *, late: bool = False) -> None:
         self._program = program
-        self._bytecode = _without_stores(lower(program, arch), program) if weak else lower(program, arch)
+        self._bytecode = _without_stores(lower(program, arch), program) if late else lower(program, arch)
         self._hot = (self._bytecode.code[:, layout.OP] != layout.COLD).tolist()
         self._has_objects = any(step.kind is Kind.MBARRIER for step in program.steps)
         self._run, gates = _compiled()
@@ -74,7 +75,7 @@ class FastTurns:
                 layout.SPACE_TABLE: self._spaces,
             }
         )
-        self._ordered, self._opened = True, 0
+        self._ordered, self._moves, self._seen = True, Moves(), 0
         self._gate: OrderGate | None = None
         self._allocations: Lanes | None = None
         self._make_room(0)
@@ -126,7 +127,12 @@ class FastTurns:
                 layout.BRACKETS: registers.brackets.flags,
             }
         )
+        for space in _WINDOWS:
+            window = wave.spaces[space]
+            if isinstance(window, Window):
+                window.moves = self._moves
         self._look(wave)
+        wave.compiled = self.make
 
     def _know(self, knowledge: Knowledge) -> None:
         """Engines of the program's threads have components, and compiled waits say what their threads know of them."""
@@ -141,7 +147,7 @@ class FastTurns:
 
     def _look(self, wave: Wave) -> None:
         """Where the wave's memories are."""
-        self._opened = _opened(wave)
+        self._seen = self._moves.count
         for index, space in enumerate(_WINDOWS, start=1):
             window = wave.spaces[space]
             # The shared memory of a cluster of several blocks is the reference engine's: its line says 0 bytes.
@@ -153,10 +159,17 @@ class FastTurns:
             products = wave.products
             tables = (products.registers.ctypes.data, products.registers.shape[1], products.warps.ctypes.data)
             self._spaces[layout.PRODUCTS, : 1 + len(tables)] = (1, *tables)
-        if self._program.has_asynchronous and isinstance(wave.schedule, Friendly):
+        if self._program.has_asynchronous:
             groups = wave.asynchronous.small
             arrays = (groups.open, groups.used, groups.used_at, groups.complete)
             self._spaces[layout.COPIES, : 1 + len(arrays)] = (1, *(array.ctypes.data for array in arrays))
+            self._look_at_flights(wave.asynchronous.in_flight.small, wave.schedule.landings())
+
+    def _look_at_flights(self, flights: SmallFlights, landings: DrawState | None) -> None:
+        flights.moves = self._moves
+        table, state = flights.table, flights.state.ctypes.data
+        drawn = 0 if landings is None else landings.ctypes.data
+        self._spaces[layout.FLIGHTS, :4] = table.ctypes.data, len(table), state, drawn
 
     def hot(self, pc: int) -> bool:
         """Whether the loop knows the step."""
@@ -181,7 +194,7 @@ class FastTurns:
         self._runs[: len(runs)] = runs
         made = 0
         while True:
-            if self._opened != _opened(wave):  # compiled code knows no intervals
+            if self._seen != self._moves.count:
                 self._look(wave)
             if self._gate is not None:
                 self._gate.look(wave)
@@ -193,6 +206,10 @@ class FastTurns:
                 return pc, made
             self._check_order(wave, pc, runs)
             frame[layout.PASSED] = 1
+
+    def make(self, wave: Wave, pc: int, lanes: Lanes) -> bool:
+        """Make one step by some lanes; False, with nothing done, where it is not for compiled code."""
+        return self.hot(pc) and self.run(wave, pc, pc + 1, 1, runs_of(as_selection(lanes)), lanes.size)[1] == 1
 
     def _call(self, wave: Wave) -> int:
         memory = wave.spaces[StateSpace.GLOBAL]
@@ -238,11 +255,6 @@ def _without_stores(bytecode: Bytecode, program: Program) -> Bytecode:
         if step.kind is Kind.STORE and step.access is not None:
             line[layout.OP] = layout.COLD if step.access.space in _MAYBE_GLOBAL else line[layout.OP]
     return replace(bytecode, code=code)
-
-
-def _opened(wave: Wave) -> int:
-    """How many of the wave's memories hold what an approximate function left open; it only grows."""
-    return sum(getattr(wave.spaces[space], "brackets", None) is not None for space in _WINDOWS)
 
 
 def lanes_of(runs: Lanes) -> Lanes:

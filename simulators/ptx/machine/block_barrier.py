@@ -36,6 +36,8 @@ def wait(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
         return True
     wave.pc[active] = pc
     wave.status[active] = Status.AT_BARRIER
+    if _come_plainly(wave, step, pc, active):
+        return False
     numbers = _numbers(wave, step, active)
     wave.block_barriers.waits_at[active] = numbers
     _come(wave, step, pc, lanes, numbers, _warps(wave, step, active), waits=True)
@@ -66,6 +68,34 @@ def _everybody(wave: Wave, step: Step, active: Selection) -> bool:
         return False
     whole = form.count == NONE or constants.get(form.count) == per_block
     return whole and constants.get(form.number, BARRIERS) < BARRIERS
+
+
+def _come_plainly(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
+    """The frequent case: threads of one block wait at a barrier of all of it that the program names, as others may
+    before them. False, with nothing done, for any other."""
+    form, table, lanes = _form(step), wave.block_barriers, wave.ids(active)
+    constants, per_block = wave.program.constants, wave.geometry.lanes_per_block
+    number, block = constants.get(form.number, BARRIERS), int(lanes[0]) // per_block
+    if number >= BARRIERS or table.rounds or int(lanes[-1]) // per_block != block:
+        return False
+    warps = WHOLE_BLOCK if form.count == NONE else per_block // WARP
+    whole = form.count == NONE or constants.get(form.count) == per_block
+    if not whole or table.expected[block, number] not in (FREE, warps) or table.here[number, active].any():
+        return False
+    table.active += table.expected[block, number] == FREE
+    table.expected[block, number] = warps
+    table.here[number, active], table.place[number, active], table.waits_at[active] = True, pc, number
+    if wave.order.enabled:
+        table.came_at[number, active] = wave.order.epochs(lanes)
+    members = slice(block * per_block, (block + 1) * per_block)
+    here = table.here[number, members]
+    if (here | (wave.status[members] == Status.EXITED)).all():
+        came = np.flatnonzero(here) + members.start
+        table.here[number, members] = False
+        table.expected[block, number] = FREE
+        table.active -= 1
+        _complete(wave, number, came)
+    return True
 
 
 def _form(step: Step) -> BarrierForm:

@@ -88,7 +88,7 @@ class Engine:
         arch: whose matrix unit computes.
         recorder: writes down what the waves do; with the reference engine only.
         profile: counts what is counted only when asked for.
-        weak: waves may hold stores back.
+        late: stores to global memory may come late.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Engine:
         recorder: Recorder | None = None,
         profile: Profile | None = None,
         *,
-        weak: bool = False,
+        late: bool = False,
     ) -> None:
         self._steps = program.steps
         self._handlers = handlers(program)
@@ -111,7 +111,7 @@ class Engine:
         self._profile = profile
         self._schedule = schedule
         self._watch = watch
-        self._fast = FastTurns(program, arch, weak=weak) if name is EngineName.FAST else None
+        self._fast = FastTurns(program, arch, late=late) if name is EngineName.FAST else None
         barriers = [step for step in program.steps if step.kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE)]
         self._plain_barriers = all(plain_barrier(step, program) for step in barriers)
         self.handed_back = 0
@@ -177,12 +177,12 @@ class Engine:
     def _run_apart(self, wave: Wave, turn: Turn, left: int) -> int:
         """Run a turn in which some lanes go ahead of the others; how many steps they made."""
         assert turn.ahead is not None
-        behind = np.setdiff1d(turn.lanes, turn.ahead, assume_unique=True)
+        ahead, behind = turn.lanes[turn.ahead], turn.lanes[~turn.ahead]
         # Fewer steps than polls that end a turn: both parts come to the same place.
         most = min(self._alone[turn.pc], turn.stop - turn.pc, turn.steps, PATIENCE_POLLS)
-        if not (behind.size and turn.ahead.size and most):
+        if not (behind.size and ahead.size and most):
             return self._run_turn(wave, turn, left)
-        parts = (Turn(lanes, turn.pc, turn.pc + most, most) for lanes in (turn.ahead, behind))
+        parts = (Turn(lanes, turn.pc, turn.pc + most, most) for lanes in (ahead, behind))
         return sum(self._run_turn(wave, part, left) for part in parts)
 
     def _place(self, wave: Wave, turn: Turn) -> Where:

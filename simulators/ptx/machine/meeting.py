@@ -49,6 +49,8 @@ def meet(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
     wave.pc[active] = pc
     wave.status[active] = Status.AT_COLLECTIVE
     lanes = wave.ids(active)
+    if step.kind is Kind.WGMMA and _is_missed(wave, pc, lanes):
+        return False
     warps = np.unique(lanes >> WARP_SHIFT)
     arrived = _arrived(wave, pc, warpgroup.peers(wave, warps) if step.kind is Kind.WGMMA else warps)
     members = wave.registers.read(step.sources[-1], arrived)
@@ -76,6 +78,17 @@ def _whole(wave: Wave, selection: Selection, together: int) -> bool:
     if not isinstance(selection, slice) or wave.geometry.lanes_per_block % together:
         return False
     return bool(selection.start % together == 0 and selection.stop % together == 0)
+
+
+def _is_missed(wave: Wave, pc: int, lanes: Lanes) -> bool:
+    """Whether lanes of one warpgroup wait at `pc` for others of it, none of which has exited."""
+    first, last = int(lanes[0]) // warpgroup.LANES, int(lanes[-1]) // warpgroup.LANES
+    if first != last or wave.geometry.lanes_per_block % warpgroup.LANES:
+        return False
+    group = slice(first * warpgroup.LANES, (first + 1) * warpgroup.LANES)
+    status = wave.status[group]
+    missing = (status != Status.AT_COLLECTIVE) | (wave.pc[group] != pc)
+    return bool(missing.any()) and not (status == Status.EXITED).any()
 
 
 def _arrived(wave: Wave, pc: int, warps: Lanes) -> Lanes:
@@ -106,6 +119,8 @@ def _perform(wave: Wave, step: Step, pc: int, members: Bits, selection: Selectio
 
 def _perform_matrix(wave: Wave, step: Step, pc: int, lanes: Lanes) -> None:
     """A matrix instruction of lanes of which some have exited is undefined: its results are zero after the finding."""
+    if wave.compiled is not None and wave.compiled(wave, pc, lanes):
+        return
     full = present_bits(wave, lanes) == ALL_LANES
     if step.kind is Kind.WGMMA:
         full = warpgroup.full(wave, full)

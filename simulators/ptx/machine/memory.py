@@ -189,9 +189,9 @@ class Space(Protocol):
 class Allocation(Backing):
     """One piece of global memory."""
 
-    def __init__(self, base: int, nbytes: int, *, defined: bool) -> None:
+    def __init__(self, base: int, nbytes: int, index: int, *, defined: bool) -> None:
         super().__init__(nbytes, defined=defined)
-        self.base = base
+        self.base, self.index = base, index
         self.freed = False
 
     def release(self) -> None:
@@ -237,7 +237,7 @@ class GlobalMemory:
                 f"allocation of {nbytes} bytes: {self.used_bytes} of the device's {self.limit_bytes} are in use",
                 hint="free buffers, or raise Device(memory_limit_bytes=...)",
             )
-        allocation = Allocation(self._next, nbytes, defined=defined)
+        allocation = Allocation(self._next, nbytes, len(self._allocations), defined=defined)
         self.used_bytes += nbytes
         self._next += -(-(nbytes + ALLOCATION_GAP) // ALLOCATION_ALIGNMENT) * ALLOCATION_ALIGNMENT
         self._bases.append(allocation.base)
@@ -257,6 +257,10 @@ class GlobalMemory:
     def allocation(self, index: int) -> Allocation:
         """The allocation of one line of the table."""
         return self._allocations[index]
+
+    def index_of(self, backing: Backing) -> int:
+        """The line of an allocation in the table; -1 for another backing."""
+        return backing.index if isinstance(backing, Allocation) else -1
 
     def release(self, allocation: Allocation) -> None:
         """Free an allocation; later accesses are `use-after-free`."""

@@ -8,29 +8,28 @@ group that spins gives way.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from types import ModuleType
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.machine.memory import Lanes, Mask
-from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
 
 # A group that ran this many steps while others could run gives way: a spin must not starve the thread it waits for
 # (forward progress of diverged threads: CUDA C++ Programming Guide, "Independent Thread Scheduling").
 PATIENCE_STEPS = 4096
 # So does one that polled this often: strong loads, and atomics that change nothing.
 PATIENCE_POLLS = 16
-# Longest drawn turn of the adversarial schedule, in steps.
-LONGEST_TURN_STEPS = 64
-# Turns after which a copy lands by itself, at most, unless it lands only when it must.
-LONGEST_LANDING_TURNS = 64
 # Cycles between two reads of the time: a wait loop of compiled code takes a few dozen.
 SHORTEST_DELAY = 32
 LONGEST_DELAY = 4096
 # Blocks that the adversarial schedule starts in random order, at most.
 SHUFFLED_BLOCKS = 1 << 16
 _NEVER = np.iinfo(np.int64).max
+DrawState = NDArray[np.uint64]
 
 
 class ScheduleName(StrEnum):
@@ -58,15 +57,15 @@ class Turn:
     """Lanes that run together from `pc` until they reach `stop` or have made `steps` steps.
 
     Attributes:
-        ahead: some of the lanes, which go first as far as threads go by themselves; the others follow to the same
-            place. Between two instructions that hold a warp together nothing says that its threads keep step.
+        ahead: which of the lanes go first as far as threads go by themselves; the others follow to the same place.
+            Between two instructions that hold a warp together nothing says that its threads keep step.
     """
 
     lanes: Lanes
     pc: int
     stop: int
     steps: int
-    ahead: Lanes | None = None
+    ahead: Mask | None = None
 
 
 class Schedule(Protocol):
@@ -98,6 +97,10 @@ class Schedule(Protocol):
 
     def landing_delay(self) -> int | None:
         """Turns until a copy that is issued now lands by itself, 0 for at once; None if only when it must."""
+        ...
+
+    def landings(self) -> DrawState | None:
+        """The state from which `landing_delay` draws, for compiled code; None where all copies land at issue."""
         ...
 
     def lands_at_poll(self) -> bool:
@@ -171,6 +174,10 @@ class Friendly:
         """See `Schedule.landing_delay`: copies land at issue."""
         return 0
 
+    def landings(self) -> DrawState | None:
+        """See `Schedule.landings`."""
+        return None
+
     def lands_at_poll(self) -> bool:
         """See `Schedule.lands_at_poll`."""
         return True
@@ -192,6 +199,14 @@ class Friendly:
         return lowest_lane(members)
 
 
+@cache
+def _draws() -> ModuleType:
+    """What draws most often, compiled; imported at first use, because numba takes long to load."""
+    from tileproof.simulators.ptx.machine import draws
+
+    return draws
+
+
 class Adversarial:
     """Random interleaving of warps, diverged groups and blocks, from one seed.
 
@@ -206,6 +221,7 @@ class Adversarial:
     def __init__(self, seed: np.random.SeedSequence, lowest_leader: bool = False) -> None:
         self._random = np.random.default_rng(seed)
         self._weak = np.random.default_rng(seed.spawn(1)[0])
+        self._turns, self._landings = (child.generate_state(1, np.uint64) for child in seed.spawn(2))
         self._leaders: dict[int, int] = {}
         self._lowest_leader = lowest_leader
 
@@ -218,26 +234,8 @@ class Adversarial:
 
     def next_turn(self, pc: Lanes, running: Lanes) -> Turn:
         """See `Schedule.next_turn`."""
-        draw = self._random
-        places = pc[running]
-        drawn_from = running
-        if draw.random() < _BY_PLACE:
-            drawn_from = running[places == draw.choice(np.unique(places))]
-        lane = int(drawn_from[draw.integers(drawn_from.size)])
-        here = running[places == pc[lane]]
-        warps = here >> WARP_SHIFT
-        own = warps == lane >> WARP_SHIFT
-        if draw.random() < _LONE_TURNS:
-            group = here[own]
-        else:
-            share = draw.random(int(warps[-1]) + 1) < draw.random()
-            group = here[own | share[warps]]
-        ahead = places[places > pc[lane]]
-        stop = int(ahead.min()) if ahead.size and draw.random() < _MEETINGS else _NEVER
-        ahead = None
-        if self._weak.random() < _APART:
-            ahead = group[self._weak.random(group.size) < self._weak.random()]
-        return Turn(group, int(pc[lane]), stop, int(draw.integers(1, LONGEST_TURN_STEPS + 1)), ahead)
+        lanes, stop, steps, ahead = _draws().draw(self._turns, pc, running)
+        return Turn(lanes, int(pc[lanes[0]]), stop, steps, ahead if ahead.any() else None)
 
     def room(self, clusters: int) -> int:
         """See `Schedule.room`: any number."""
@@ -256,12 +254,12 @@ class Adversarial:
 
     def landing_delay(self) -> int | None:
         """See `Schedule.landing_delay`: most copies land as late as they may."""
-        kind = self._random.random()
-        if kind < _LATEST_LANDINGS:
-            return None
-        return (
-            0 if kind < _LATEST_LANDINGS + _LANDINGS_AT_ONCE else int(self._random.integers(1, LONGEST_LANDING_TURNS))
-        )
+        delay: int = _draws().landing(self._landings)
+        return None if delay < 0 else delay
+
+    def landings(self) -> DrawState | None:
+        """See `Schedule.landings`."""
+        return self._landings
 
     def lands_at_poll(self) -> bool:
         """See `Schedule.lands_at_poll`."""
@@ -290,16 +288,6 @@ class Adversarial:
         return self._leaders[members]
 
 
-# Shares of adversarial turns: of one warp alone; that end where they meet others; that draw among the instructions
-# where lanes stand instead of among the lanes, so that one lane that many others wait for is not kept waiting.
-_LONE_TURNS = 0.25
-_MEETINGS = 0.75
-_BY_PLACE = 0.5
-# Share of turns in which some threads go ahead of the others of their warps.
-_APART = 0.2
-# Shares of copies that land only when they must, and at issue; of polls that land what they wait for; and of waits that
-# could come true and do not.
-_LATEST_LANDINGS = 0.6
-_LANDINGS_AT_ONCE = 0.1
+# Shares of polls that land what they wait for; and of waits that could come true and do not.
 _LANDINGS_AT_POLL = 0.4
 _REFUSALS = 0.25

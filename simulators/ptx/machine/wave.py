@@ -72,6 +72,7 @@ class LaunchMemory:
         order: of all its waves.
         attend: to be called by what takes long: it raises when the launch's time is over.
         weak: draws late stores and stale loads; None if all see every store at once.
+        late: stores to global memory may come late: somebody could tell.
         registers: arrays for the registers of one wave after the other.
     """
 
@@ -86,6 +87,7 @@ class LaunchMemory:
     order: LaunchOrder
     attend: Callable[[], None]
     weak: np.random.Generator | None = None
+    late: bool = True
     registers: RegisterFile = field(default_factory=RegisterFile)
 
 
@@ -105,6 +107,8 @@ class Wave:
         memory_number: of the device's global memory.
         attend: see `LaunchMemory`.
         weak: what blocks see of global memory, where they do not all see the same.
+        compiled: makes one step by some lanes that have met, by compiled code; False, with nothing done, where that
+            cannot. None with the reference engine.
 
     Args:
         program: the kernel.
@@ -140,6 +144,7 @@ class Wave:
         self.alive: Bits = _first_alive(blocks, geometry.lanes_per_block, geometry.threads).copy()
         self.changes = 0
         self.polls = 0
+        self.compiled: Callable[[Wave, int, Lanes], bool] | None = None
         self.registers = Registers(program.slot_bits, live, lanes, memory.registers)
         self._fill(memory)
         shared = Window("shared", memory.shared.base, geometry.total_shared_bytes, blocks, defined=False)
@@ -159,7 +164,9 @@ class Wave:
         self.order = Order(program, self._reporter, memory.order, shared.stride)
         proxied = (program.has_asynchronous or program.has_warpgroups) and shared.stride <= MOST_BYTES
         view = ProxyView(shared) if memory.weak is not None and proxied else None
-        self.weak = None if memory.weak is None else Overlay(memory.weak, geometry, self.order, view)
+        self.weak = None
+        if memory.weak is not None:
+            self.weak = Overlay(memory.weak, geometry, self.order, view, late=memory.late)
         self.shared = shared
         self.peer_accesses = (
             None if geometry.blocks_per_cluster == 1 else PeerAccesses(geometry, self.order, self._reporter)
@@ -171,8 +178,9 @@ class Wave:
     @cached_property
     def asynchronous(self) -> Asynchronous:
         """mbarriers and copies in flight."""
-        shared = self.shared
-        return Asynchronous(self._lanes, shared.nbytes, shared.stride, self._shared_base, self.schedule)
+        memory = self.spaces[StateSpace.GLOBAL]
+        assert isinstance(memory, GlobalMemory)
+        return Asynchronous(self._lanes, self.shared, memory, self._shared_base, self.schedule)
 
     @cached_property
     def block_barriers(self) -> BlockBarriers:

@@ -15,6 +15,7 @@ import numpy as np
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.machine.asynchronous.in_flight import Flight
+from tileproof.simulators.ptx.machine.asynchronous.small_flights import SmallCopy
 from tileproof.simulators.ptx.machine.geometry import Geometry
 from tileproof.simulators.ptx.machine.memory import Backing, Bits, Fault, Lanes, Piece, Space
 from tileproof.simulators.ptx.machine.registers import Selection
@@ -78,7 +79,7 @@ class Event:
     pc: int
     written: list[Written] = field(default_factory=list)
     touched: list[Touched] = field(default_factory=list)
-    flights: list[Flight] = field(default_factory=list)
+    flights: list[Flight | SmallCopy] = field(default_factory=list)
     calls: int = 0
 
 

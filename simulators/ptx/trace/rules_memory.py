@@ -6,7 +6,7 @@ from tileproof.simulators.ptx.async_form import StoreForm
 from tileproof.simulators.ptx.machine.addressing import access_of
 from tileproof.simulators.ptx.machine.asynchronous.bulk import BulkCopy
 from tileproof.simulators.ptx.machine.asynchronous.region import Reduction, Region, Value
-from tileproof.simulators.ptx.machine.asynchronous.small_copy import SmallCopy
+from tileproof.simulators.ptx.machine.asynchronous.small_flights import SmallCopy
 from tileproof.simulators.ptx.machine.asynchronous.tensor_copy import BoxSource
 from tileproof.simulators.ptx.machine.memory import Lanes, Mask
 from tileproof.simulators.ptx.trace.demand import EVERY_BIT, bits_of_bytes, bytes_of_bits

@@ -21,15 +21,14 @@ def group(wave: Wave, step: Step, pc: int, selection: Selection) -> None:
         return
     lanes = wave.ids(selection)
     complete = np.maximum(groups.open[selection] - form.most_pending, 0).astype(np.int64)
-    flying = bool(wave.asynchronous.in_flight.all())
     if form.bulk:
-        if flying:
+        if wave.asynchronous.in_flight.all():
             bulk.finish(wave, lanes, complete, reads_only=form.reads_only)
         wave.order.learn(Engine.BULK_READ, lanes, complete)
         groups.read[lanes] = np.maximum(groups.read[lanes], complete)
         if form.reads_only:
             return
-    elif flying:
+    else:
         small_copy.finish(wave, lanes, complete)
     wave.order.learn(Engine.BULK_WRITE if form.bulk else Engine.CP_ASYNC, lanes, complete)
     groups.complete[lanes] = np.maximum(groups.complete[lanes], complete)

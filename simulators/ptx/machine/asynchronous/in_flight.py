@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from tileproof.simulators.ptx.findings import FindingKind
+from tileproof.simulators.ptx.machine.asynchronous.small_flights import NUMBER, SmallCopy, SmallFlights
 from tileproof.simulators.ptx.machine.memory import Lanes
 from tileproof.simulators.ptx.machine.schedule import Schedule
 from tileproof.simulators.ptx.program import Step
@@ -57,13 +58,16 @@ class InFlight:
 
     Attributes:
         on_issue: called with every copy before it is issued.
+        small: those of `cp.async`.
 
     Args:
         schedule: draws the moments.
+        small: none yet.
     """
 
-    def __init__(self, schedule: Schedule) -> None:
-        self.on_issue: Callable[[Flight], None] | None = None
+    def __init__(self, schedule: Schedule, small: SmallFlights) -> None:
+        self.on_issue: Callable[[Flight | SmallCopy], None] | None = None
+        self.small = small
         self._schedule = schedule
         self._turn = 0
         self._issued = 0
@@ -85,6 +89,14 @@ class InFlight:
         self._flights[self._issued] = flight
         self._schedule_next(self._issued, delay)
 
+    def send(self, copies: list[SmallCopy]) -> None:
+        """The copies of one `cp.async` are issued."""
+        if self.on_issue is not None:
+            for copy in copies:
+                self.on_issue(copy)
+        if copies:
+            self.small.send(copies, self._schedule.landing_delay())
+
     def _schedule_next(self, number: int, delay: int | None) -> None:
         if delay is not None:
             heappush(self._due, (self._turn + delay, number))
@@ -92,6 +104,7 @@ class InFlight:
     def tick(self, wave: "Wave") -> None:
         """A turn begins: what is due advances."""
         self._turn += 1
+        wave.changes += self.small.begin_turn(self._turn)
         while self._due and self._due[0][0] <= self._turn:
             _, number = heappop(self._due)
             if number in self._flights and not self._advance(wave, number):
@@ -115,20 +128,23 @@ class InFlight:
                 pass
 
     def all(self) -> list[Flight]:
-        """Everything in flight, in the order of issue."""
+        """Everything in flight but `cp.async`, in the order of issue."""
         return list(self._flights.values())
 
     def drain(self, wave: "Wave") -> bool:
         """Everything lands; whether there was anything."""
-        found = bool(self._flights)
+        found = self._drain_small(wave) or bool(self._flights)
         self.land(wave, self.all())
         return found
 
-    def forget(self, landed: Sequence[Flight]) -> None:
-        """These were landed by who waited for them."""
-        gone = {id(flight) for flight in landed}
-        if gone:
-            self._flights = {number: flight for number, flight in self._flights.items() if id(flight) not in gone}
+    def _drain_small(self, wave: "Wave") -> bool:
+        rows = self.small.rows
+        numbers, instruction = np.unique(rows[:, NUMBER], return_inverse=True)
+        drawn = self._schedule.lane_order(numbers.size)
+        order = None if drawn is None else np.argsort(drawn[instruction], kind="stable")
+        landed = self.small.land(np.ones(len(rows), np.bool_), order)
+        wave.changes += landed
+        return landed
 
     def poll(self, wave: "Wave", words: Lanes) -> None:
         """Waits for these mbarriers failed: sooner or later what they wait for lands."""

@@ -3,8 +3,10 @@
 from tileproof.simulators.ptx.machine.asynchronous.barriers import Barriers
 from tileproof.simulators.ptx.machine.asynchronous.groups import Groups
 from tileproof.simulators.ptx.machine.asynchronous.in_flight import InFlight
+from tileproof.simulators.ptx.machine.asynchronous.small_flights import SmallFlights
 from tileproof.simulators.ptx.machine.asynchronous.tensor_fence import MapFences
 from tileproof.simulators.ptx.machine.asynchronous.waits import Waits
+from tileproof.simulators.ptx.machine.memory import GlobalMemory, Window
 from tileproof.simulators.ptx.machine.schedule import Schedule
 
 
@@ -21,16 +23,16 @@ class Asynchronous:
 
     Args:
         lanes: of the wave.
-        window_bytes: shared memory of all resident blocks.
-        stride: bytes from one block's shared memory to the next one's.
+        shared: shared memory of all resident blocks.
+        memory: global memory.
         base: shared address of a block's first byte.
         schedule: draws when copies land.
     """
 
-    def __init__(self, lanes: int, window_bytes: int, stride: int, base: int, schedule: Schedule) -> None:
-        self.barriers = Barriers(window_bytes, stride, base)
+    def __init__(self, lanes: int, shared: Window, memory: GlobalMemory, base: int, schedule: Schedule) -> None:
+        self.barriers = Barriers(shared.nbytes, shared.stride, base)
         self.small = Groups.of(lanes)
         self.bulk = Groups.of(lanes)
-        self.in_flight = InFlight(schedule)
+        self.in_flight = InFlight(schedule, SmallFlights(shared, memory))
         self.waits = Waits(lanes)
         self.maps = MapFences()

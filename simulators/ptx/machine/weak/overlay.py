@@ -44,12 +44,20 @@ class Overlay:
         geometry: who is resident.
         order: what releases cover; without it they cover all of their block.
         view: of shared memory by the async proxy; None where it sees memory itself.
+        late: stores to global memory may come late.
     """
 
     def __init__(
-        self, draw: np.random.Generator, geometry: Geometry, order: "Order", view: ProxyView | None = None
+        self,
+        draw: np.random.Generator,
+        geometry: Geometry,
+        order: "Order",
+        view: ProxyView | None = None,
+        *,
+        late: bool = True,
     ) -> None:
         self._draw = draw
+        self._late = late
         self._lanes_per_block = geometry.lanes_per_block
         self._order = order
         self._view = view
@@ -68,6 +76,9 @@ class Overlay:
         self, backing: Backing, offsets: Lanes, size: int, values: Bits, masks: Bits | None, lanes: Lanes
     ) -> None:
         """Weak stores of values with undefined-bit masks (None: all defined): some are held, the rest are made."""
+        if not self._late:
+            backing.store(offsets, size, values, masks)
+            return
         late = self._draw.random(lanes.size) < self._held_share
         if backing.brackets is not None or not self._has_room():
             late[:] = False  # intervals are not held
@@ -126,7 +137,7 @@ class Overlay:
         """Before strong or asynchronous accesses: what their blocks hold of the bytes comes first, and they see
         nothing older afterwards."""
         veil = backing.veil
-        if veil is None and not writes:
+        if not self._late or (veil is None and not writes):
             return
         veil = self._veil(backing)
         index, lanes_of = _bytes(offsets, nbytes), np.repeat(lanes, nbytes)
