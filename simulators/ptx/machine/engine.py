@@ -34,7 +34,7 @@ from tileproof.simulators.ptx.machine.schedule import PATIENCE_POLLS, Schedule, 
 from tileproof.simulators.ptx.machine.spin import SpinWatch
 from tileproof.simulators.ptx.machine.warp import WARP_SHIFT, distinct
 from tileproof.simulators.ptx.machine.wave import Wave
-from tileproof.simulators.ptx.program import NO_GUARD, NONE, Kind, Program, Step
+from tileproof.simulators.ptx.program import NO_GUARD, NONE, FenceKind, Kind, Program, Step
 from tileproof.simulators.ptx.trace.recorder import Recorder
 
 # A program counter behind every stop: the group no longer runs as one.
@@ -277,8 +277,14 @@ def _steps_alone(program: Program) -> list[int]:
     """For each step how many steps from there on, one after the other, threads make by themselves."""
     counts = [0]
     for step in reversed(program.steps):
-        counts.append(counts[-1] + 1 if step.kind in _ALONE else 0)
+        counts.append(counts[-1] + 1 if step.kind in _ALONE and not _fences_proxy(step) else 0)
     return counts[:0:-1]
+
+
+def _fences_proxy(step: Step) -> bool:
+    """Whether a step is a fence towards the async proxy. A warp that makes it in parts knows different things in its
+    lanes, and until its next barrier the order's short cuts are closed to it."""
+    return step.fence is not None and step.fence.kind is FenceKind.ASYNC_PROXY
 
 
 def _guarded(wave: Wave, step: Step, selection: Selection) -> Selection | None:

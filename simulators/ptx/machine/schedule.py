@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.machine.memory import Lanes, Mask
+from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
 
 # A group that ran this many steps while others could run gives way: a spin must not starve the thread it waits for
 # (forward progress of diverged threads: CUDA C++ Programming Guide, "Independent Thread Scheduling").
@@ -107,8 +108,8 @@ class Schedule(Protocol):
         """Whether a copy lands when a wait for it has failed."""
         ...
 
-    def refuses(self, count: int) -> Mask:
-        """Which of so many `mbarrier.try_wait` that could come true are false all the same."""
+    def refuses(self, lanes: Lanes) -> Mask:
+        """Which lanes' `mbarrier.try_wait` that could come true are false all the same."""
         ...
 
     def delay(self) -> int:
@@ -182,9 +183,9 @@ class Friendly:
         """See `Schedule.lands_at_poll`."""
         return True
 
-    def refuses(self, count: int) -> Mask:
+    def refuses(self, lanes: Lanes) -> Mask:
         """See `Schedule.refuses`: none."""
-        return np.zeros(count, np.bool_)
+        return np.zeros(lanes.size, np.bool_)
 
     def delay(self) -> int:
         """See `Schedule.delay`."""
@@ -265,10 +266,13 @@ class Adversarial:
         """See `Schedule.lands_at_poll`."""
         return bool(self._random.random() < _LANDINGS_AT_POLL)
 
-    def refuses(self, count: int) -> Mask:
-        """See `Schedule.refuses`."""
-        refused: Mask = self._random.random(count) < _REFUSALS
-        return refused
+    def refuses(self, lanes: Lanes) -> Mask:
+        """See `Schedule.refuses`: mostly a warp's wait fails as a whole, as the hardware has it."""
+        if self._random.random() < _REFUSALS_BY_LANE:
+            return np.asarray(self._random.random(lanes.size) < _REFUSALS)
+        warps = lanes >> WARP_SHIFT
+        first = int(warps[0])
+        return np.asarray((self._random.random(int(warps[-1]) - first + 1) < _REFUSALS)[warps - first])
 
     def delay(self) -> int:
         """See `Schedule.delay`."""
@@ -288,6 +292,8 @@ class Adversarial:
         return self._leaders[members]
 
 
-# Shares of polls that land what they wait for; and of waits that could come true and do not.
+# Shares of polls that land what they wait for; and of waits that could come true and do not,
+# of which a share fail lane by lane.
 _LANDINGS_AT_POLL = 0.4
 _REFUSALS = 0.25
+_REFUSALS_BY_LANE = 0.25

@@ -37,7 +37,7 @@ class Waits:
 
     def refused(self, wave: "Wave", lanes: Lanes, done: Mask) -> Mask:
         """Which waits that could come true fail all the same."""
-        refused = wave.schedule.refuses(lanes.size) & done & (self._refusals[lanes] < MOST_REFUSALS)
+        refused = wave.schedule.refuses(lanes) & done & (self._refusals[lanes] < MOST_REFUSALS)
         if refused.any():
             self._refusals[lanes[refused]] += 1
             wave.changes += 1  # the same wait may come true next time: nobody is stuck

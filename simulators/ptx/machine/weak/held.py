@@ -4,6 +4,7 @@ A row is one byte of one block. Its key is the byte's offset and the block, so t
 rows are sorted by key, and a block has one row of a byte at most: its own later store replaces an earlier one.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -47,14 +48,18 @@ class Rows:
         blocks: Lanes = self.keys & ((1 << BLOCK_BITS) - 1)
         return blocks
 
+    @classmethod
+    def of(cls, parts: Sequence["Rows"]) -> "Rows":
+        """Rows one after the other."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
     def take(self, chosen: Any) -> "Rows":
         """Some of the rows."""
         return Rows(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def joined(self, others: "Rows") -> "Rows":
         """These and later rows; of one key the last row stays."""
-        parts = (np.concatenate((getattr(self, f.name), getattr(others, f.name))) for f in fields(self))
-        both = Rows(*parts)
+        both = Rows.of((self, others))
         both = both.take(np.argsort(both.keys, kind="stable"))
         last = np.ones(both.keys.size, np.bool_)
         last[:-1] = both.keys[1:] != both.keys[:-1]
@@ -74,24 +79,38 @@ def nothing() -> Rows:
 
 
 class HeldStores:
-    """The rows of one allocation."""
+    """The rows of one allocation. Those of the last stores are sorted in when somebody looks."""
 
     def __init__(self) -> None:
-        self.rows = nothing()
+        self._rows = nothing()
+        self._last: list[Rows] = []
+        self._unsorted = 0
+
+    def __len__(self) -> int:
+        return self._rows.keys.size + self._unsorted
+
+    @property
+    def rows(self) -> Rows:
+        """All rows."""
+        if self._last:
+            self._rows = self._rows.joined(Rows.of(self._last))
+            self._last, self._unsorted = [], 0
+        return self._rows
 
     def add(self, rows: Rows) -> None:
         """Further stores, in the order in which they were made."""
-        self.rows = self.rows.joined(rows)
+        self._last.append(rows)
+        self._unsorted += rows.keys.size
 
     def remove(self, chosen: Mask) -> Rows:
         """Rows that are held no longer."""
         gone = self.rows.take(chosen)
-        self.rows = self.rows.take(~chosen)
+        self._rows = self.rows.take(~chosen)
         return gone
 
     def drop(self, rows: Rows) -> None:
         """Stores of these bytes and blocks are overwritten before anybody else has seen them."""
-        self.rows = self.rows.take(~np.isin(self.rows.keys, rows.keys))
+        self._rows = self.rows.take(~np.isin(self.rows.keys, rows.keys))
 
     def others(self, rows: Rows) -> Mask:
         """Which stores are of the same bytes and blocks as these, and of other lanes or earlier epochs of theirs.

@@ -82,9 +82,30 @@ class Overlay:
         late = self._draw.random(lanes.size) < self._held_share
         if backing.brackets is not None or not self._has_room():
             late[:] = False  # intervals are not held
-        lanes_of, index, veil = np.repeat(lanes, size), _bytes(offsets, size), self._veil(backing)
+        veil = self._veil(backing)
         self._stores += 1
-        stores = Rows(
+        held = veil.holds(_bytes(offsets, size))
+        if held:
+            self._expose(veil, veil.held.others(self._rows(offsets, size, values, masks, lanes)))
+        for now in (True, False):
+            chosen = np.flatnonzero(late != now)
+            if chosen.size:
+                mask = None if masks is None else masks[chosen]
+                part = offsets[chosen], size, values[chosen], mask, lanes[chosen]
+                self._store_now(veil, *part, held=held) if now else veil.hold(self._rows(*part))
+
+    def _store_now(
+        self, veil: Veil, offsets: Lanes, size: int, values: Bits, masks: Bits | None, lanes: Lanes, *, held: bool
+    ) -> None:
+        """Stores that all see at once; their blocks may have `held` earlier ones of the bytes back."""
+        if held:
+            veil.held.drop(self._rows(offsets, size, values, masks, lanes))
+        self._mark(veil, _bytes(offsets, size), np.repeat(lanes, size))
+        veil.backing.store(offsets, size, values, masks)
+
+    def _rows(self, offsets: Lanes, size: int, values: Bits, masks: Bits | None, lanes: Lanes) -> Rows:
+        index, lanes_of = _bytes(offsets, size), np.repeat(lanes, size)
+        return Rows(
             keys_of(index, lanes_of // self._lanes_per_block),
             _raw(values, size),
             np.full(index.size, 0xFF, np.uint8) if masks is None else ~_raw(masks, size),
@@ -92,14 +113,6 @@ class Overlay:
             self._epochs(lanes_of),
             np.full(index.size, self._stores),
         )
-        self._expose(veil, veil.held.others(stores))
-        soon = ~np.repeat(late, size)
-        if soon.any():
-            veil.held.drop(stores.take(soon))
-            self._mark(veil, index[soon], lanes_of[soon])
-            backing.store(offsets[~late], size, values[~late], None if masks is None else masks[~late])
-        if late.any():
-            veil.hold(stores.take(~soon))
 
     def load(self, backing: Backing, offsets: Lanes, size: int, lanes: Lanes) -> tuple[Bits, Bits | None]:
         """Values and undefined-bit masks (None: all defined) as weak loads see them."""
@@ -214,9 +227,8 @@ class Overlay:
         """Lanes publish to other blocks: what they know of their blocks' stores becomes visible."""
         lanes = np.unique(lanes)
         for veil in self._veils:
-            rows = veil.held.rows
-            if rows.keys.size:
-                self._expose(veil, self._covered(lanes, rows))
+            if len(veil.held):
+                self._expose(veil, self._covered(lanes, veil.held.rows))
 
     def acquire(self, lanes: Lanes) -> None:
         """Lanes learn of other blocks; where nobody knows of what, their blocks see nothing older than now."""
@@ -239,7 +251,7 @@ class Overlay:
 
     def drain(self) -> bool:
         """All stores become visible and all past values invisible; whether there was anything."""
-        hidden = any(veil.held.rows.keys.size for veil in self._veils) or bool((self._acquired < self._time).any())
+        hidden = any(len(veil.held) for veil in self._veils) or bool((self._acquired < self._time).any())
         for veil in self._veils:
             self._expose(veil, np.ones(veil.held.rows.keys.size, np.bool_))
         self._acquired[:] = self._time
@@ -253,7 +265,7 @@ class Overlay:
         self._veils.clear()
 
     def _has_room(self) -> bool:
-        return self._can_hold and sum(veil.held.rows.keys.size for veil in self._veils) <= MOST_HELD
+        return self._can_hold and sum(len(veil.held) for veil in self._veils) <= MOST_HELD
 
     def _mark(self, veil: Veil, index: Lanes, lanes: Lanes) -> None:
         """Lanes write bytes; those without a past need none where there is much already."""

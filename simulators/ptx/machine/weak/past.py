@@ -5,7 +5,7 @@ may see the value unless its block has itself written the byte or looked at it b
 or it knows of the write: PTX orders nothing else for weak loads.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -43,9 +43,10 @@ class Was:
         """Some of the bytes."""
         return Was(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
-    def joined(self, others: "Was") -> "Was":
-        """These and others."""
-        return Was(*(np.concatenate((getattr(self, f.name), getattr(others, f.name))) for f in fields(self)))
+    @classmethod
+    def of(cls, parts: Sequence["Was"]) -> "Was":
+        """Bytes one after the other."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
 @dataclass(frozen=True)
@@ -68,19 +69,32 @@ class Looks:
 
 
 class Past:
-    """The rows of one allocation, by byte and time."""
+    """The rows of one allocation, by byte and time. The last ones are sorted in when somebody looks."""
 
     def __init__(self) -> None:
         none = np.zeros(0, np.int64)
         self._rows = Was(none, none.astype(np.uint8), none.astype(np.uint8), none, none, none)
         self._times = none
+        self._last: list[Was] = []
+        self._last_times: list[Lanes] = []
+        self._unsorted = 0
 
     def __len__(self) -> int:
-        return self._times.size
+        return self._times.size + self._unsorted
 
     def add(self, was: Was, time: int) -> None:
         """Bytes had these values until now."""
-        rows, times = self._rows.joined(was), np.concatenate((self._times, np.full(was.offsets.size, time)))
+        self._last.append(was)
+        self._last_times.append(np.full(was.offsets.size, time))
+        self._unsorted += was.offsets.size
+        if self._unsorted > MOST_ROWS:
+            self._sort()
+
+    def _sort(self) -> None:
+        if not self._last:
+            return
+        rows, times = Was.of((self._rows, *self._last)), np.concatenate((self._times, *self._last_times))
+        self._last, self._last_times, self._unsorted = [], [], 0
         if times.size > MOST_ROWS:  # whoever may see the rest might have seen it without these rows
             kept = times > np.median(times)
             rows, times = rows.take(kept), times[kept]
@@ -89,6 +103,7 @@ class Past:
 
     def find(self, looks: Looks) -> tuple[Mask, Lanes]:
         """For each byte that is loaded whether an older value is seen, and in which row: the deepest legal one."""
+        self._sort()
         first = np.searchsorted(self._rows.offsets, looks.offsets, "left")
         row = np.searchsorted(self._rows.offsets, looks.offsets, "right") - 1
         found, chosen = np.zeros(row.size, np.bool_), np.zeros(row.size, np.int64)
@@ -108,6 +123,7 @@ class Past:
 
     def forget(self, offsets: Lanes) -> None:
         """Nobody sees older values of these bytes any more."""
+        self._sort()
         kept = ~np.isin(self._rows.offsets, offsets)
         self._rows, self._times = self._rows.take(kept), self._times[kept]
 

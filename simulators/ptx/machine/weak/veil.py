@@ -39,6 +39,10 @@ class Veil:
         self._flags[rows.offsets] |= _HELD
         self.held.add(rows)
 
+    def holds(self, offsets: Lanes) -> bool:
+        """Whether some block may hold back any of these bytes."""
+        return bool((self._flags[offsets] & _HELD).any())
+
     def has_past(self, offsets: Lanes) -> Mask:
         """Which bytes had other values."""
         past: Mask = self._flags[offsets] & _PAST != 0
