@@ -110,7 +110,9 @@ def launch(
     )
     findings, counters = Findings(), Counters()
     profile = Profile(program) if profiled else None
-    machine = Engine(program, schedule, watch, engine, limits.arch, recorder, profile, late=memory.weak is not None and memory.late)
+    machine = Engine(
+        program, schedule, watch, engine, limits.arch, recorder, profile, late=memory.weak is not None and memory.late
+    )
     size = shape.blocks_per_cluster
     left = shape.grid[0] * shape.grid[1] * shape.grid[2] // size
     most = max(1, _most_blocks(program, shape, placement.total_bytes) // size)

@@ -268,6 +268,8 @@ def runs_of(selection: Selection) -> Lanes:
     """Ascending lanes as [runs, 2]: first and last + 1 of neighbours."""
     if isinstance(selection, slice):
         return np.array([[selection.start, selection.stop]])
-    breaks = np.flatnonzero(np.diff(selection) != 1) + 1
-    firsts, lasts = np.concatenate(([0], breaks)), np.concatenate((breaks, [selection.size])) - 1
-    return np.stack((selection[firsts], selection[lasts] + 1), axis=1)
+    breaks = (selection[1:] - selection[:-1] != 1).nonzero()[0]
+    runs = np.empty((breaks.size + 1, 2), np.int64)
+    runs[0, 0], runs[-1, 1] = selection[0], selection[-1] + 1
+    runs[1:, 0], runs[:-1, 1] = selection[breaks + 1], selection[breaks] + 1
+    return runs

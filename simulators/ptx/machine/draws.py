@@ -73,7 +73,7 @@ def _group(state: State, pc: Lanes, running: Lanes, lane: int, group: Lanes) -> 
     """The lanes that run, of those at the instruction of `lane`: its warp, and perhaps others; how many."""
     share, count, last, joins = 0.0, 0, -1, False
     if uniform(state) >= _LONE_TURNS:
-        share = uniform(state)
+        share = np.sqrt(uniform(state))  # more often many than few: whoever falls behind is company later
     for other in running:
         if pc[other] != pc[lane]:
             continue

@@ -33,9 +33,9 @@ class Residency:
             return np.zeros(0, np.int64)
         if self._started < len(self._status):
             self._fill()
-        lanes: Lanes = np.flatnonzero(self._wave.status == Status.RUNNING)
+        lanes: Lanes = (self._wave.status == Status.RUNNING).nonzero()[0]
         while not lanes.size and self.admit():
-            lanes = np.flatnonzero(self._wave.status == Status.RUNNING)
+            lanes = (self._wave.status == Status.RUNNING).nonzero()[0]
         return lanes
 
     def admit(self) -> bool:

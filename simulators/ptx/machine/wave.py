@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from functools import cached_property, lru_cache
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,15 +45,15 @@ _DISTURBED_BITS = 0x3F80_0000
 _OF_ALL_WAVES = ("%tid.", "%ntid.", "%nctaid.", "%laneid", "%warpid", "%nwarpid", "%lanemask_")
 
 
-class Status(IntEnum):
-    """What a lane does."""
+class Status:
+    """What a lane does: plain numbers, because numpy asks enumerations for more at every comparison."""
 
-    RUNNING = 0
-    AT_BARRIER = 1
-    AT_COLLECTIVE = 2
-    EXITED = 3
-    AT_CLUSTER = 4
-    NOT_STARTED = 5
+    RUNNING: Final = 0
+    AT_BARRIER: Final = 1
+    AT_COLLECTIVE: Final = 2
+    EXITED: Final = 3
+    AT_CLUSTER: Final = 4
+    NOT_STARTED: Final = 5
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Wave:
 
     Attributes:
         pc: program counter of every lane.
-        status: what every lane does, a `Status`.
+        status: what every lane does, see `Status`.
         alive: for every warp the bits of its lanes that have not exited.
         changes: grows with everything that one thread may wait for another to do.
         polls: grows with everything that a thread that waits for another one does over and over.

@@ -7,7 +7,7 @@ Example: after `mbarrier.init [0x400], 2` in the wave's first block `life[0]` is
 arrivals later `phase[0]` is 1 and `pending[0]` 2 again.
 """
 
-from enum import IntEnum
+from typing import Final
 
 import numpy as np
 
@@ -22,12 +22,12 @@ _PHASE_BITS = 22
 _COUNT_MASK = np.uint64(COUNT_LIMIT)
 
 
-class Life(IntEnum):
-    """What stands at a word."""
+class Life:
+    """What stands at a word: plain numbers, because numpy asks enumerations for more at every comparison."""
 
-    NONE = 0
-    LIVE = 1
-    INVALIDATED = 2
+    NONE: Final = 0
+    LIVE: Final = 1
+    INVALIDATED: Final = 2
 
 
 class Barriers:
