@@ -51,12 +51,17 @@ def kernel(copy: str, body: str = "") -> str:
 """
 
 
-def run(text: str, engine: str, count: int = 512) -> tuple[Report, Array]:
-    device = Device(engine=engine, order=False)
+def run(text: str, engine: str, count: int = 512, schedule: str = "friendly", seed: int = 0) -> tuple[Report, Array]:
+    device = Device(engine=engine, order=False, schedule=schedule, seed=seed)
     given = device.upload(np.random.default_rng(1).integers(0, 1 << 32, count, np.uint32))
     out = device.upload(np.zeros(256, np.uint32))
     report = device.load_ptx(text)["k"].launch(grid=(1, 1, 1), block=(128, 1, 1), args=(given, out))
     return report, out.download()
+
+
+def hostile(text: str, engine: str, seed: int) -> tuple[Report, Array]:
+    """The same under a hostile schedule."""
+    return run(text, engine, schedule="adversarial", seed=seed)
 
 
 COPIES = {
@@ -124,3 +129,26 @@ def test_a_thread_that_exits_without_a_wait_is_found_alike() -> None:
     expected, _ = run(text, "reference")
     assert expected.findings
     assert said(run(text, "fast")[0]) == said(expected)
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_in_flight_are_those_of_the_reference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [hostile(kernel(COPIES[name]), "reference", seed) for seed in range(6)]
+    assert all(report.findings == [] for report, _ in runs)
+
+    def never(*_: Any) -> None:
+        raise AssertionError("the copy was handed back")
+
+    monkeypatch.setattr(small_copy, "_issue", never)
+    for seed, (expected, words) in enumerate(runs):
+        report, result = hostile(kernel(COPIES[name]), "fast", seed)
+        assert said(report) == said(expected)
+        assert np.array_equal(result, words)
+
+
+@pytest.mark.parametrize("engine", ["reference", "fast"])
+def test_bytes_in_flight_are_nobodys_until_they_land(engine: str) -> None:
+    text = kernel(COPIES["16 bytes"]).replace("cp.async.wait_group 0;", "")
+    text = text.replace("st.global.u32 [%out], %v;", "st.global.u32 [%out], %v; cp.async.wait_all;")
+    kinds = {str(f.kind) for seed in range(6) for f in hostile(text, engine, seed)[0].findings}
+    assert "uninitialised" in kinds

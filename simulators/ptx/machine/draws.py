@@ -1,8 +1,7 @@
 """What the adversarial schedule draws most often, from states of 64 bits: turns, and when copies land.
 
-It is compiled, because there is a turn for every few steps, and because compiled code issues `cp.async`. A state goes on
-by splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA
-2014).
+It is compiled, because there is a turn for every few steps, and because compiled code issues `cp.async`. A state goes
+on by splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 """
 
 import numpy as np
@@ -22,7 +21,7 @@ _MEETINGS = 0.75
 _BY_PLACE = 0.5
 # Share of turns in which some threads go ahead of the others of their warps.
 _APART = 0.2
-# Shares of copies that land only when they must, and at issue; and turns after which others land by themselves, at most.
+# Shares of copies that land only when they must, and at issue; turns after which others land by themselves, at most.
 _LATEST_LANDINGS = 0.6
 _LANDINGS_AT_ONCE = 0.1
 LONGEST_LANDING_TURNS = 64
@@ -41,7 +40,7 @@ def uniform(state: State) -> float:
     mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
     mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
     mixed ^= mixed >> np.uint64(31)
-    return np.float64(mixed >> np.uint64(11)) * _UNIT  # type: ignore[no-any-return]
+    return np.float64(mixed >> np.uint64(11)) * _UNIT
 
 
 @inlined

@@ -222,7 +222,8 @@ class Adversarial:
     def __init__(self, seed: np.random.SeedSequence, lowest_leader: bool = False) -> None:
         self._random = np.random.default_rng(seed)
         self._weak = np.random.default_rng(seed.spawn(1)[0])
-        self._turns, self._landings = (child.generate_state(1, np.uint64) for child in seed.spawn(2))
+        states = (child.generate_state(1, np.uint64).astype(np.uint64) for child in seed.spawn(2))
+        self._turns, self._landings = states
         self._leaders: dict[int, int] = {}
         self._lowest_leader = lowest_leader
 
@@ -268,7 +269,7 @@ class Adversarial:
 
     def refuses(self, lanes: Lanes) -> Mask:
         """See `Schedule.refuses`: mostly a warp's wait fails as a whole, as the hardware has it."""
-        if self._random.random() < _REFUSALS_BY_LANE:
+        if not lanes.size or self._random.random() < _REFUSALS_BY_LANE:
             return np.asarray(self._random.random(lanes.size) < _REFUSALS)
         warps = lanes >> WARP_SHIFT
         first = int(warps[0])

@@ -153,6 +153,7 @@ class Wave:
         self.warp_barrier_mask: Bits = np.zeros(lanes, np.uint64)
         self.cycles = START_CYCLES
         self.memory_number = memory.global_memory.number
+        self._global_memory = memory.global_memory
         self.attend = memory.attend
         self.spaces: dict[StateSpace, Space] = {
             StateSpace.GLOBAL: memory.global_memory,
@@ -178,9 +179,7 @@ class Wave:
     @cached_property
     def asynchronous(self) -> Asynchronous:
         """mbarriers and copies in flight."""
-        memory = self.spaces[StateSpace.GLOBAL]
-        assert isinstance(memory, GlobalMemory)
-        return Asynchronous(self._lanes, self.shared, memory, self._shared_base, self.schedule)
+        return Asynchronous(self._lanes, self.shared, self._global_memory, self._shared_base, self.schedule)
 
     @cached_property
     def block_barriers(self) -> BlockBarriers:

@@ -78,7 +78,7 @@ class SmallFlights:
         return self.table[: self.state[COUNT]]
 
     def send(self, copies: list[SmallCopy], delay: int | None) -> None:
-        """The copies of one instruction, which land after so many turns, 0 for at once, None for only when they must."""
+        """The copies of one instruction; they land after so many turns, 0 for at once, None for only when they must."""
         for copy in copies:
             if delay == 0:
                 self._put(copy.target_offsets, copy.source, copy.source_offsets, copy.nbytes, copy.source_bytes)
