@@ -135,12 +135,13 @@ schedule, `Device(schedule="adversarial", seed=...)`, makes of PTX's memory mode
 * **The async proxy sees what a proxy fence showed it.** Without one, bulk copies and `wgmma` that race with generic
   stores may read what was in shared memory (of up to 32 KiB a block) at the last fence, and lose against such stores;
   bulk copies do not see stores that their block holds back, and may see old values of other blocks' stores.
-* **Copies land late**, their bytes undefined until then; `try_wait` fails now and then; warps, blocks, and the threads
-  of a warp between two instructions that hold it together run in any order and number.
+* **Copies land late**, their bytes undefined until then; `try_wait` fails now and then, mostly for a whole warp; warps,
+  blocks, and the threads of a warp between two instructions that hold it together (proxy fences among them) run in any
+  order and number.
 * **Registers of `wgmma`** that are touched without its fence or before its wait may change.
 
-The same seed gives the same run, on both engines. A launch draws how much of each it shows. Where nothing could be seen
-(one block, no copies, no `wgmma`, no `.nc`), and while `Function.trace` records, stores go to memory at once. With
+The same seed gives the same run, on both engines. A launch draws how much of each it shows. Where nobody could see it
+(one block, no bulk or tensor copies, no `.nc`), and while `Function.trace` records, stores go to memory at once. With
 `Device(order=False)` a release publishes all stores of its block, and an acquire ends all that is stale in it.
 
 ## What it does not do

@@ -18,7 +18,7 @@ from tileproof.simulators.ptx.machine.collective import COLLECTIVES, lane_bits, 
 from tileproof.simulators.ptx.machine.matrix import MATRIX_HANDLERS
 from tileproof.simulators.ptx.machine.memory import Bits, Lanes, Mask
 from tileproof.simulators.ptx.machine.registers import Selection, as_selection
-from tileproof.simulators.ptx.machine.warp import ALL_LANES, WARP, WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import ALL_LANES, WARP, WARP_SHIFT, distinct
 from tileproof.simulators.ptx.machine.wave import Status, Wave
 from tileproof.simulators.ptx.program import MATRIX_KINDS, Kind, Step
 
@@ -49,14 +49,9 @@ def meet(wave: Wave, step: Step, pc: int, active: Selection) -> bool:
     wave.pc[active] = pc
     wave.status[active] = Status.AT_COLLECTIVE
     lanes = wave.ids(active)
-    if step.kind is Kind.WGMMA and _is_missed(wave, pc, lanes):
-        return False
-    warps = np.unique(lanes >> WARP_SHIFT)
-    arrived = _arrived(wave, pc, warpgroup.peers(wave, warps) if step.kind is Kind.WGMMA else warps)
-    members = wave.registers.read(step.sources[-1], arrived)
-    ready = arrived[_complete(wave, members, arrived)]
-    if step.kind is Kind.WGMMA:
-        ready = ready[warpgroup.complete(wave, ready)]
+    ready = _gathered(wave, pc, lanes) if step.kind is Kind.WGMMA else None
+    if ready is None:
+        ready = _ready(wave, step, pc, lanes)
     if not ready.size:
         return False
     if step.kind in MATRIX_KINDS:
@@ -80,15 +75,29 @@ def _whole(wave: Wave, selection: Selection, together: int) -> bool:
     return bool(selection.start % together == 0 and selection.stop % together == 0)
 
 
-def _is_missed(wave: Wave, pc: int, lanes: Lanes) -> bool:
-    """Whether lanes of one warpgroup wait at `pc` for others of it, none of which has exited."""
+def _gathered(wave: Wave, pc: int, lanes: Lanes) -> Lanes | None:
+    """Of one warpgroup, some of whose lanes come to `pc`: all lanes, or none if some are missing.
+
+    None where that is not so simple: more warpgroups than one, or lanes that have exited.
+    """
     first, last = int(lanes[0]) // warpgroup.LANES, int(lanes[-1]) // warpgroup.LANES
     if first != last or wave.geometry.lanes_per_block % warpgroup.LANES:
-        return False
+        return None
     group = slice(first * warpgroup.LANES, (first + 1) * warpgroup.LANES)
     status = wave.status[group]
+    if (status == Status.EXITED).any():
+        return None
     missing = (status != Status.AT_COLLECTIVE) | (wave.pc[group] != pc)
-    return bool(missing.any()) and not (status == Status.EXITED).any()
+    return lanes[:0] if missing.any() else wave.ids(group)
+
+
+def _ready(wave: Wave, step: Step, pc: int, lanes: Lanes) -> Lanes:
+    """The lanes that wait at `pc`, of the warps or warpgroups of `lanes`, and miss nobody."""
+    warps = distinct(lanes >> WARP_SHIFT)
+    arrived = _arrived(wave, pc, warpgroup.peers(wave, warps) if step.kind is Kind.WGMMA else warps)
+    members = wave.registers.read(step.sources[-1], arrived)
+    ready = arrived[_complete(wave, members, arrived)]
+    return ready[warpgroup.complete(wave, ready)] if step.kind is Kind.WGMMA else ready
 
 
 def _arrived(wave: Wave, pc: int, warps: Lanes) -> Lanes:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tileproof.oracle.units.instruction import Shape
 from tileproof.simulators.ptx.findings import FindingKind
 from tileproof.simulators.ptx.machine.memory import Lanes, Mask
-from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
+from tileproof.simulators.ptx.machine.warp import WARP_SHIFT, distinct
 from tileproof.simulators.ptx.matrix_form import RegisterMatrix
 from tileproof.simulators.ptx.program import Kind, Program, Step
 
@@ -97,16 +97,18 @@ class ProductRegisters:
 
     def touch(self, step: Step, lanes: Lanes) -> None:
         """Lanes execute a step that is `watched`: it reads or writes registers of a `wgmma`."""
-        warps = np.unique(lanes >> WARP_SHIFT)
+        warps = distinct(lanes >> WARP_SHIFT)
         reads, writes = self._rows(step.sources), self._rows(step.destinations)
         if _is_move(step) and reads.size:
-            for table in (self._standing[np.newaxis], self._group, self._user):
-                table[:, writes, warps] = table[:, reads, warps]
+            self.registers[:, writes, warps] = self.registers[:, reads, warps]
             return
         for rows, verb in ((reads, "reads"), (writes, "writes")):
+            if not rows.size:
+                continue
             busy = self._busy(rows, warps)
-            self._report_busy(step, lanes, warps, rows, busy, f"{verb} a register")
-            self._standing[np.ix_(rows, warps)] = _TOUCHED
+            if busy.any():
+                self._report_busy(step, lanes, warps, rows, busy, f"{verb} a register")
+            self._standing[rows[:, np.newaxis], warps] = _TOUCHED
 
     def issue(self, step: Step, pc: int, lanes: Lanes) -> None:
         """Whole warpgroups issue a `wgmma`."""
