@@ -10,6 +10,7 @@ from tileproof.conformance.astrai_quantize_faults import FAULTS as ASTRAI_QUANTI
 from tileproof.conformance.fault import Fault
 from tileproof.conformance.fp8_a8_tma_faults import FAULTS as TMA
 from tileproof.conformance.metainfer_pack_faults import FAULTS as PACK
+from tileproof.conformance.metainfer_w8a8_faults import FAULTS as W8A8
 from tileproof.conformance.ninfer_gemm_faults import FAULTS as GEMM
 from tileproof.conformance.ninfer_quantize_faults import FAULTS as QUANTIZE
 from tileproof.oracle.refusal import Refusal
@@ -28,4 +29,6 @@ def fault(name: str) -> Fault:
 @cache
 def faults() -> Mapping[str, Fault]:
     """All faults by name."""
-    return {one.name: one for one in (*QUANTIZE, *GEMM, *TMA, *ASTRAI_QUANTIZE, *ASTRAI_MM, *ASTRAI_LINEAR, *PACK)}
+    metainfer = (*PACK, *W8A8)
+    every = (*QUANTIZE, *GEMM, *TMA, *ASTRAI_QUANTIZE, *ASTRAI_MM, *ASTRAI_LINEAR, *metainfer)
+    return {one.name: one for one in every}

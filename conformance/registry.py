@@ -10,6 +10,7 @@ from tileproof.conformance.astrai_quantize import ASTRAI_QUANTIZE
 from tileproof.conformance.case import Case, parse_case
 from tileproof.conformance.contract import Contract
 from tileproof.conformance.metainfer_pack import METAINFER_PACK
+from tileproof.conformance.metainfer_w8a8_gemm import METAINFER_W8A8_GEMM
 from tileproof.conformance.ninfer_gemm import CONTRACTS as NINFER_GEMM
 from tileproof.conformance.ninfer_quantize import NINFER_QUANTIZE
 from tileproof.oracle.refusal import Refusal
@@ -18,7 +19,8 @@ from tileproof.oracle.refusal import Refusal
 @cache
 def contracts() -> Mapping[str, Contract]:
     """All contracts by name, in the order in which they run."""
-    known = (NINFER_QUANTIZE, *NINFER_GEMM, ASTRAI_QUANTIZE, ASTRAI_MM_FP8, *ASTRAI_LINEAR, METAINFER_PACK)
+    metainfer = (METAINFER_PACK, METAINFER_W8A8_GEMM)
+    known = (NINFER_QUANTIZE, *NINFER_GEMM, ASTRAI_QUANTIZE, ASTRAI_MM_FP8, *ASTRAI_LINEAR, *metainfer)
     return {contract.name: contract for contract in known}
 
 

@@ -9,7 +9,7 @@ measures up to M = 16 and routes M > 16 to prefill, the foundations skill routes
 16 here, so 17..32 is prefill; 32 is the other setting.
 
 Example, TP8: (M, N, K) = (128, 1280, 4096) reaches the tuned qkv kernel, M = 127 does not; (4095, 4096, 1024) misses
-the exact o_proj guard and takes a generic arm.
+the exact o_proj guard and takes the scalar fallback, because its weight is packed.
 
 A guard of one lineage never overlaps another of the same lineage.
 """

@@ -1,0 +1,120 @@
+"""Which cases the INT8 products run: every kernel with its stages and tails, at extents that one core simulates.
+
+Tiles, stages and ways of splitting K are as shipped; only the extents are small. `S` planes of workspace are given to
+kernels that split K over the grid; S = 0 is a call without. The type token is the order of the weight.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import cycle, product
+
+from tileproof.conformance.case import Case, Dimension, Shape, View
+from tileproof.conformance.contract import Tier
+from tileproof.conformance.int8_layout_tokens import LAYOUT_TOKENS
+from tileproof.conformance.metainfer_w8a8_families import CONVERSION_DEPTH, FAMILIES
+from tileproof.kernels.int8_arms import ARMS, TileArm
+
+CONTRACT = "metainfer_w8a8_gemm"
+KERNEL = "int8_gemm"
+DIMENSIONS = ("M", "N", "K", "S")
+TOKENS = tuple(LAYOUT_TOKENS)
+
+FUSED, PARTIAL, IN_BLOCK, SCALAR = "decode-fused", "decode-partial", "decode-in-block", "scalar"
+LAST_M = (1, 2, 4, 8, 15, 16, 17, 31, 32)
+
+Routes = Callable[[Shape], tuple[str, ...]]
+
+PRODUCTION = (
+    ("64x128x64-b1", "nk8", (65, 256, 192), "uniform"),
+    ("64x128x64-b1", "s64n128k8", (64, 128, 128), "one-hot"),
+    ("64x128x64-b1", "t128k64", (63, 128, 128), "extremes"),
+    ("64x128x64-b2", "nk8", (65, 128, 192), "one-hot"),
+    ("128x64x64-b1", "nk8", (129, 64, 192), "extremes"),
+    ("128x64x64-b2", "p64", (129, 128, 192), "one-hot"),
+    ("128x64x64-b2", "p64k16", (127, 64, 128), "uniform"),
+    ("64x64x64-b1", "kn8", (65, 64, 128), "one-hot"),
+    ("64x64x64-b2", "kn8", (63, 128, 256), "uniform"),
+    ("128x128x64-b1", "s64k8", (129, 128, 128), "one-hot"),
+    ("128x128x64-b2", "f16k32", (100, 128, 192), "extremes"),
+    ("256x64x64-b1", "nk8", (257, 64, 128), "one-hot"),
+    ("256x64x64-b2", "f32k256", (200, 64, 256), "uniform"),
+    ("64x128x128-b1", "kn8", (65, 128, 256), "one-hot"),
+    ("128x64x128-b1", "kn8", (129, 64, 256), "uniform"),
+    ("64x64x128-b1", "kn8", (65, 128, 384), "extremes"),
+)
+"""Each tile with the orders of the weights that reach it in production, and some that none does."""
+
+
+def cases(routes: Routes, tier: Tier) -> tuple[Case, ...]:
+    """The cases of a tier, in a fixed order."""
+    smoke = list(_smoke(routes))
+    return tuple(dict.fromkeys(smoke if tier is Tier.SMOKE else (*smoke, *_full(routes))))
+
+
+def _case(
+    routes: Routes,
+    route: str,
+    token: str,
+    extents: tuple[int, int, int],
+    family: str,
+    *views: View,
+    splits: int = 0,
+) -> Case:
+    """A case on a route, or on the only one that its shape has."""
+    sizes = zip(DIMENSIONS, (*extents, splits), strict=True)
+    shape = Shape(tuple(Dimension(name, size) for name, size in sizes), token, views)
+    known = routes(shape)
+    return Case(CONTRACT, KERNEL, route if route in known else known[0], shape, family)
+
+
+def _smoke(routes: Routes) -> Iterator[Case]:
+    for arm, token, extents, family in PRODUCTION:
+        yield _case(routes, arm, token, extents, family)
+    for family in ("scales", "ties", "association"):
+        yield _case(routes, "64x64x64-b2", "nk8", (20, 64, 64), family)
+        yield _case(routes, SCALAR, "nk8", (3, 11, 70), family)
+    yield _case(routes, "64x64x64-b2", "nk8", (16, 64, _depth()), "conversion")
+    yield _case(routes, SCALAR, "nk8", (2, 64, CONVERSION_DEPTH + 1), "conversion")
+    yield _case(routes, FUSED, "kn8", (16, 128, 256), "uniform", splits=3)
+    yield _case(routes, FUSED, "f16k32", (17, 64, 192), "one-hot", splits=2)
+    yield _case(routes, FUSED, "nk8", (1, 64, 128), "extremes", splits=1)
+    yield _case(routes, FUSED, "nk8", (16, 128, 256), "worn-counters", splits=3)
+    yield _case(routes, FUSED, "nk8", (16, 64, _depth()), "conversion", splits=5)
+    yield _case(routes, FUSED, "nk8", (9, 64, 192), "scales", splits=3)
+    yield _case(routes, PARTIAL, "nk8", (16, 128, 320), "one-hot", splits=4)
+    yield _case(routes, PARTIAL, "kn8", (31, 64, 128), "ties", splits=2)
+    yield _case(routes, PARTIAL, "s64k8", (32, 64, 192), "association", splits=3)
+    yield _case(routes, IN_BLOCK, "f16k32", (16, 128, 256), "uniform")
+    yield _case(routes, IN_BLOCK, "nk8", (16, 64, 192), "one-hot")
+    yield _case(routes, IN_BLOCK, "f32k256", (31, 64, 256), "ties")
+    for token in TOKENS:
+        yield _case(routes, SCALAR, token, (3, 128, 256), "one-hot")
+    yield _case(routes, SCALAR, "kn8", (2, 5, 7), "extremes")
+    yield _case(routes, SCALAR, "nk8", (5, 9, 33), "uniform", View("x", offset=1), View("w", offset=3))
+    yield _case(routes, SCALAR, "p64", (1, 64, 1), "extremes")
+    for extents, token in (((0, 64, 64), "nk8"), ((4, 0, 64), "nk8"), ((4, 64, 0), "nk8"), ((4, 65, 64), "p64")):
+        yield _case(routes, SCALAR, token, extents, "uniform")
+    for extents, splits in (((33, 64, 128), 2), ((16, 64, 128), 3), ((16, 96, 128), 2)):
+        yield _case(routes, FUSED, "nk8", extents, "uniform", splits=splits)
+
+
+def _depth() -> int:
+    """The least K of whole stages that the family `conversion` needs."""
+    return -(-CONVERSION_DEPTH // 64) * 64
+
+
+def _full(routes: Routes) -> Iterator[Case]:
+    families = cycle(family for family in FAMILIES if family not in ("conversion", "worn-counters"))
+    for arm in (arm for arm in ARMS.values() if isinstance(arm, TileArm)):
+        for m, stages in product((1, arm.rows - 1, arm.rows, arm.rows + 1), (1, 2, 3)):
+            yield _case(routes, arm.name, "nk8", (m, arm.columns, stages * arm.depth), next(families))
+        for token in TOKENS:
+            yield _case(routes, arm.name, token, (17, max(arm.columns, 128), 256), next(families))
+    for route, (m, splits) in product((FUSED, PARTIAL), product(LAST_M, (1, 2, 3, 5))):
+        yield _case(routes, route, "nk8", (m, 64, 320), next(families), splits=splits)
+    for m, stages in product(LAST_M, (2, 3, 4, 5)):
+        yield _case(routes, IN_BLOCK, "nk8", (m, 64, 64 * stages), next(families))
+    for token in TOKENS:
+        for route, splits in ((FUSED, 3), (PARTIAL, 2), (IN_BLOCK, 0)):
+            yield _case(routes, route, token, (16, 128, 256), next(families), splits=splits)
+    for m, n, k in product((1, 2, 3), (1, 2, 127, 128, 129), (1, 2, 3, 31, 65)):
+        yield _case(routes, SCALAR, "nk8" if (n + k) % 2 else "kn8", (m, n, k), next(families))
