@@ -10,7 +10,8 @@ without gradients reads the rings. A weight that has not changed since its last 
 activation that another layer has cast comes as `Cast`, and this layer's ring does not move.
 
 Nothing waits for the device, and launches go where the device's launches go, so a step can be captured in a graph.
-A ring's index and current pair are frozen in it: `fp8_linear_state.phases` graphs, one a step, make a cycle.
+A ring's index and current pair are frozen in it: `fp8_linear_state.phases` graphs, one a step, make a cycle. Rings must
+be seeded before, and the memory that `allocate` gives must live as long as the graphs.
 """
 
 from collections.abc import Callable, Mapping, Sequence

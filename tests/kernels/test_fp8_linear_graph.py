@@ -1,114 +1,85 @@
-"""Training steps captured once and replayed on other contents, on the CPU device: a cycle of graphs, one a phase.
+"""Training steps captured once and replayed on other contents, on the CPU device: a cycle of graphs, one a phase."""
 
-A ring's index and current pair are arguments by value, so a captured step is one phase of the ring. After a cycle the
-host counts as before, and the first graph is right again.
-"""
-
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
-from linear_layer import BF16, Layer, poisoned, ring_words, some, whole
-from numpy.typing import NDArray
+from linear_layer import poisoned
+from linear_loop import Graph, Loop, Step, words
 
-from tileproof.kernels.fp8_linear_state import phases
-from tileproof.kernels.reference.fp8_a8_judge import Fp8A8Judge
-from tileproof.kernels.tensor import Tensor
-from tileproof.oracle import astrai_linear as oracle
-from tileproof.oracle.ring.scale_recipe import Role, ScaleRecipe
 from tileproof.simulators.ptx.device import Device
 
-Array = NDArray[Any]
-ROWS, COLUMNS, DEPTH = 6, 8, 10
+LAUNCHES = 9
+"""Of a step: three casts, two products of scales, three matrix products, the bias's gradient."""
 
 
-@dataclass
-class Step:
-    """One captured step and the tensors that it writes."""
+def loop(window: int) -> Loop:
+    device = Device(schedule="friendly")
 
-    graph: Any
-    written: dict[str, Tensor]
+    def capture(body: Callable[[], None]) -> Graph:
+        with device.capture() as graph:
+            body()
+        return graph.replay
 
-
-class Loop:
-    """A layer whose steps are captured on tensors that stay, and replayed in turn."""
-
-    def __init__(self, window: int) -> None:
-        self.random = np.random.default_rng(window)
-        self.device = Device(schedule="friendly")
-        self.layer = Layer.of(self.device, self.some(COLUMNS, DEPTH), ScaleRecipe(window))
-        self.layer.step(self.some(ROWS, DEPTH), self.some(ROWS, COLUMNS))  # seeds the rings and loads the kernels
-        self.judge = Fp8A8Judge(self.device)
-        shapes = {"x": (ROWS, DEPTH), "w": (COLUMNS, DEPTH), "g": (ROWS, COLUMNS)}
-        self.given = {name: whole(self.device, np.zeros(shape, BF16)) for name, shape in shapes.items()}
-        self.put("x", np.zeros((ROWS, DEPTH), BF16))  # loads the kernel that puts
-        self.layer.weight.changed(self.given["w"])
-        self.counts = self.host()
-        self.steps = [self.captured() for _ in range(phases(self.layer.recipe))]
-
-    def some(self, *shape: int, size: float = 1.0) -> Array:
-        return some(self.random, *shape, size=size)
-
-    def host(self) -> list[tuple[int, int]]:
-        rings = self.layer.linear.states.of(self.layer.weight).rings
-        return [(ring.index, ring.current) for ring in rings.values()]
-
-    def captured(self) -> Step:
-        linear, weight = self.layer.linear, self.layer.weight
-        weight.changed()
-        shapes = {"out": (ROWS, COLUMNS), "input": (ROWS, DEPTH), "weight": (COLUMNS, DEPTH), "bias": (COLUMNS,)}
-        written = {name: poisoned(self.device, shape) for name, shape in shapes.items()}
-        with self.device.capture() as graph:
-            made = linear.forward(self.given["x"], weight, written["out"])
-            assert made.saved is not None
-            gradients = {name: written[name] for name in ("input", "weight", "bias")}
-            linear.backward(made.saved, self.given["g"], **gradients)
-        return Step(graph, written)
-
-    def put(self, name: str, values: Array) -> None:
-        source = self.device.upload(values)
-        self.judge.put(words(self.given[name]), words(Tensor.whole(source)))
-        self.device.free(source)
-
-    def replay(self, step: Step, size: float) -> tuple[int, int, int]:
-        """One step on new contents: launches, findings, and tensors or rings that differ from the oracle's."""
-        x, w, g = (self.some(*self.given[name].shape, size=size) for name in ("x", "w", "g"))
-        for name, values in (("x", x), ("w", w), ("g", g)):
-            self.put(name, values)
-        reports = step.graph.replay()
-        recipe = self.layer.recipe
-        made = oracle.forward(x, w, self.layer.rings, recipe)
-        back = oracle.backward(g, made.saved, made.rings, recipe)
-        self.layer.rings = back.rings
-        right = {"out": made.out, "input": back.input, "weight": back.weight, "bias": back.bias}
-        different = sum(
-            not np.array_equal(step.written[name].buffer.download().view(np.uint16), values.view(np.uint16))
-            for name, values in right.items()
-            if values is not None
-        )
-        rings = {Role.WEIGHT: back.rings.w, Role.ACTIVATION: back.rings.x, Role.GRADIENT: back.rings.g}
-        found = ring_words(self.layer.linear, self.layer.weight)
-        different += sum(found[role] != ring.words for role, ring in rings.items())
-        return len(reports), sum(len(report.findings) for report in reports), different
-
-
-def words(tensor: Tensor) -> Tensor:
-    return Tensor(tensor.buffer, np.dtype(np.uint32), (tensor.buffer.nbytes // 4,), (1,))
+    return Loop(device, capture, window)
 
 
 @pytest.mark.parametrize("window", [1, 3])
 def test_replayed_steps_have_the_oracles_bits_and_rings_through_three_cycles(window: int) -> None:
-    loop = Loop(window)
-    assert loop.host() == loop.counts, "after a cycle the host counts as before"
-    sizes = 2.0 ** loop.random.uniform(-6, 6, 3 * len(loop.steps))
+    tested = loop(window)
+    assert tested.host() == tested.counts, "after a cycle the host counts as before"
+    sizes = 2.0 ** tested.random.uniform(-6, 6, 3 * len(tested.steps))
     for number, size in enumerate(sizes):
-        assert loop.replay(loop.steps[number % len(loop.steps)], float(size)) == (9, 0, 0), number
+        step = tested.steps[number % len(tested.steps)]
+        assert tested.replay(step, float(size)) == (LAUNCHES, 0, 0), number
 
 
 def test_one_graph_replayed_for_every_step_is_wrong_from_the_second_on() -> None:
     """It reads the pair that it read before, and writes the slot of the window that it wrote before."""
-    loop = Loop(2)
-    _, _, first = loop.replay(loop.steps[0], 1.0)
-    _, _, second = loop.replay(loop.steps[0], 64.0)
+    tested = loop(2)
+    _, _, first = tested.replay(tested.steps[0], 1.0)
+    _, _, second = tested.replay(tested.steps[0], 64.0)
     assert (first, second > 0) == (0, True)
+
+
+def test_a_step_captured_without_the_weights_change_replays_its_old_codes() -> None:
+    """The cast of an unchanged weight is no part of the graph; the launches of a replay are counted for this."""
+    tested = loop(1)
+    weight = tested.layer.weight
+    weight.changed = lambda tensor=None: None  # type: ignore[method-assign]
+    launches, _, different = tested.replay(tested.captured(), 4.0)
+    assert launches < LAUNCHES
+    assert different > 0
+
+
+def test_memory_that_is_given_back_after_the_capture_is_found_by_the_replay() -> None:
+    """AstrAI's torch::empty inside a capture: codes and scales of a graph must live as long as the graph."""
+    tested = loop(1)
+    before = len(tested.kept)
+    step = tested.captured()
+    given_back = tested.kept[before:]
+    assert given_back
+    for tensor in given_back:
+        tested.device.free(tensor.buffer)
+    kinds = {str(finding.kind.value) for report in step.replay() for finding in report.findings}
+    assert "use-after-free" in kinds
+
+
+def test_a_graph_that_holds_nothing_is_seen_by_its_launches_and_its_outputs() -> None:
+    """A launch that a capture does not see leaves an empty graph, which replays without an error."""
+    tested = loop(1)
+    written = {name: poisoned(tested.device, tensor.shape) for name, tensor in tested.steps[0].written.items()}
+    launches, findings, different = tested.replay(Step(list, written), 1.0)
+    assert (launches, findings, different) == (0, 0, 4 + 3)
+
+
+def test_the_loop_sees_a_wrong_bit_of_a_gradient() -> None:
+    tested = loop(1)
+    step = tested.steps[0]
+
+    def wrong() -> Sequence[Any]:
+        reports = step.replay()
+        tested.judge.put(words(step.written["bias"]), 0x12345678)
+        return reports
+
+    assert tested.replay(Step(wrong, step.written), 1.0) == (LAUNCHES, 0, 1)
