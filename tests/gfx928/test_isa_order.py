@@ -158,6 +158,13 @@ REFUSED = {
         edited(("\tv_xor_b32_e32 v20", "\ts_cbranch_execz .LBB0_7\n.LBB0_7:\n\tv_xor_b32_e32 v20")),
         "straight line",
     ),
+    "two ways to go on": (
+        edited(
+            ("\ts_cbranch_scc1 .LBB0_1", "\ts_cbranch_scc1 .LBB0_1\n\tds_read_b64 v[60:61], v21\n\ts_branch .LBB0_1")
+        ),
+        "several branches back",
+    ),
+    "an endless jump to itself": (edited(("\ts_endpgm", ".LBB0_8:\n\ts_branch .LBB0_1\n\ts_endpgm")), "several"),
     "a wait in numbers": (edited(("s_waitcnt vmcnt(0)", "s_waitcnt 0xf70")), "names no counters"),
     "a typing error": (edited(("s_barrier", "xs_barrier")), "no gfx9 instruction"),
     "registers beyond": (edited(("v[40:43]", "v[40:4300]")), "no registers"),

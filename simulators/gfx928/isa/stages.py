@@ -38,7 +38,7 @@ def find_loop(function: Function) -> Loop:
     """The steady state of a kernel.
 
     Raises:
-        Refusal: no loop with a product, several, or one that branches inside.
+        Refusal: no loop with a product, several, or one that branches inside or goes on in several ways.
     """
     loops = _loops(function)
     if len(loops) > SPAN_LIMIT:
@@ -51,6 +51,11 @@ def find_loop(function: Function) -> Loop:
             hint="the steady state is one loop; an unrolled kernel has none, and several cannot be told apart",
         )
     begin, end = inner[0]
+    if sum(first == begin for first, _ in loops) > 1:
+        raise Refusal(
+            f"{shown(function.name)}: several branches back to line {_line(function, begin)}",
+            hint="the order of a loop that goes on in several ways is not decided here",
+        )
     if end - begin >= BODY_LIMIT:
         raise Refusal(f"a loop of {end - begin + 1} instructions", hint=f"at most {BODY_LIMIT} are judged")
     _require_straight(function, begin, end)
