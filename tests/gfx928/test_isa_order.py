@@ -201,6 +201,45 @@ def test_a_text_made_to_take_long_is_refused(old: str, new: str, word: str) -> N
         check_listing(edited((old, new)), M3072)
 
 
+def renamed(text: str) -> str:
+    return text.replace(KERNEL, "ILi32ELb1E")
+
+
+def two_kernels() -> str:
+    """The accepted kernel, and before it one without its barrier, in one listing with one list of metadata."""
+    other = renamed((FOLDER / "no_barrier.s").read_text())
+    metadata = other[other.index("  - .args:") : other.index("amdhsa.target:")]
+    return other[: other.index("\t.amdgpu_metadata")] + ACCEPTED.replace("  - .args:", f"{metadata}  - .args:", 1)
+
+
+def test_of_two_kernels_the_one_that_is_named_is_judged() -> None:
+    assert check_listing(two_kernels(), M3072, KERNEL).proved
+    report = check_listing(two_kernels(), M3072, "ILi32ELb1E")
+    assert {violation.rule for violation in report.violations} == {Rule.BARRIER}
+    with pytest.raises(Refusal, match="names 2 kernels of 2"):
+        check_listing(two_kernels(), M3072)
+
+
+def test_a_loop_without_a_product_is_not_the_stage() -> None:
+    loop = ".LBB0_6:\n\tds_write_b128 v20, v[40:43]\n\ts_cbranch_scc1 .LBB0_6\n.LBB0_1:"
+    assert check_listing(edited((".LBB0_1:", loop)), M3072).proved
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_the_stages_are_the_whole_loop_each_instruction_once(name: str) -> None:
+    report = judge(name)
+    lines = [instruction.line for stage in report.loop.stages for instruction in stage]
+    assert len(lines) == len(set(lines))
+    assert (min(lines), max(lines)) == (report.loop.first_line, report.loop.last_line)
+    assert [stage[-1].mnemonic for stage in report.loop.stages] == ["s_barrier"] * len(report.loop.stages)
+
+
+def test_registers_in_a_message_are_named_from_first_to_last() -> None:
+    messages = [violation.message for violation in judge("loaded_register_overwritten").violations]
+    assert "touches v45 of line" in messages[0]
+    assert "writes v48 .. v51, which no load filled" in judge("other_register_written").violations[0].message
+
+
 def test_several_kernels_need_a_symbol_that_names_one() -> None:
     for symbol, word in (("ILi32ELb1E", "names 0 kernels"), (None, "")):
         if word:

@@ -10,6 +10,7 @@ from tile_cases import BY_NAME, inputs, mismatch
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.gfx928.machine.findings import Findings
 from tileproof.simulators.gfx928.machine.machine import Block, Counters
+from tileproof.simulators.gfx928.machine.memory import Buffer
 from tileproof.simulators.gfx928.machine.operations import (
     Barrier,
     Counter,
@@ -250,6 +251,21 @@ def block(waves: int = 1, lds_bytes: int = 64) -> Block:
 def test_a_program_that_means_nothing_is_refused(program: Program, word: str) -> None:
     with pytest.raises(Refusal, match=word):
         block().run(program)
+
+
+@pytest.mark.parametrize(("active", "kinds_found"), [(False, []), (True, ["out-of-bounds", "uninitialised"])])
+def test_a_lane_that_is_switched_off_loads_zeros_and_one_out_of_bounds_nothing(
+    active: bool, kinds_found: list[str]
+) -> None:
+    """Lane 63 would load byte 63 of 63."""
+    buffers = {"in": Buffer(np.full(63, 7, np.uint8)), "out": Buffer(np.full(64, 9, np.uint8))}
+    lanes = LANE[np.newaxis]
+    mask = (lanes < 63) | active
+    one = Block(1, 64, buffers, Findings(), Counters())
+    every = np.ones((1, 64), np.bool_)
+    one.run([GlobalLoad("a", "in", lanes, 1, mask), Wait(Counter.VM), GlobalStore("a", "out", lanes, 1, every)])
+    assert [finding.kind.value for finding in one.findings.all()] == kinds_found
+    assert buffers["out"].data.tolist() == [7] * 63 + [0]
 
 
 @pytest.mark.parametrize(("waves", "lds_bytes"), [(0, 64), (33, 64), (1, 0), (1, 65_537)])

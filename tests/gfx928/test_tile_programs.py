@@ -41,6 +41,14 @@ def test_extreme_codes_over_three_stages_and_two_columns_of_blocks(name: str, fi
     assert (run.findings, run.unwritten) == ((), 0)
 
 
+def test_a_run_counts_what_a_wave_executes() -> None:
+    kernel = BY_NAME["TP8 M4096 down"]
+    run = run_tile(kernel, inputs(kernel, 65, 3))
+    assert run.counters.products == 2 * 3 * kernel.products
+    assert run.counters.barriers == 2 * 4
+    assert run.counters.global_loads == 2 * (3 * 2 + 2 + 2)  # two a stage, scales of two rows and two columns of tiles
+
+
 def test_the_tiles_asked_for_are_all_there_with_one_buffer_and_with_two() -> None:
     tiles = {(k.rows, k.columns, k.stage, k.buffers) for k in BOTH}
     accepted = [(64, 128, 64), (128, 64, 64), (64, 64, 64), (128, 128, 64), (256, 64, 64)]
