@@ -201,6 +201,19 @@ def test_a_text_made_to_take_long_is_refused(old: str, new: str, word: str) -> N
         check_listing(edited((old, new)), M3072)
 
 
+@pytest.mark.parametrize(("left", "proved"), [(3, True), (2, True), (1, False), (0, False)])
+def test_a_wait_that_leaves_the_loads_in_flight_is_no_early_wait(left: int, proved: bool) -> None:
+    """A store stands before the two loads: vmcnt(2) waits for it alone, since memory returns in order."""
+    lines = ACCEPTED.split("\n")
+    load = next(i for i, line in enumerate(lines) if line.startswith(".LBB0_1:")) + 1
+    product = next(i for i, line in enumerate(lines) if "v_mmac" in line) + 1
+    lines.insert(product, f"\ts_waitcnt vmcnt({left})")
+    lines.insert(load, "\tglobal_store_dword v[6:7], v99, off")
+    report = check_listing("\n".join(lines), M3072)
+    assert report.proved is proved
+    assert {violation.rule for violation in report.violations} <= {Rule.NO_EARLY_WAIT}
+
+
 def renamed(text: str) -> str:
     return text.replace(KERNEL, "ILi32ELb1E")
 

@@ -39,6 +39,19 @@ def test_the_second_law_is_refuted_where_registers_are_said_to_stop_a_block() ->
     assert verdicts(Verdict.TOO_LAX) == {("512 KiB", "TP4 M4096 down"), ("512 KiB", "TP8 M4096 qkv")}
 
 
+def test_a_law_that_allows_what_is_reported_is_exact_and_one_that_allows_more_is_loose() -> None:
+    first = {shape for law, shape in verdicts(Verdict.EXACT) if law == "65,536"}
+    assert len(first) == 10
+    assert verdicts(Verdict.LOOSE) == {
+        ("65,536", "TP8 M4096 o_proj"),
+        ("512 KiB", "TP8 M4096 o_proj"),
+        ("512 KiB", "TP4 M4096 qkv"),
+        ("512 KiB", "GLM TP8 M4096 kv_b"),
+        ("512 KiB", "GLM TP8 M4096 q_b"),
+        ("512 KiB", "GLM TP8 M4096 shared_down, iteration 9"),
+    }
+
+
 def test_the_laws_contradict_each_other_on_these_kernels() -> None:
     assert LAW_512_KIB.registers == 2 * LAW_65536.registers
     assert {report.shape for report in separating()} == {

@@ -191,6 +191,7 @@ def test_a_barrier_that_a_wave_misses_is_a_deadlock_and_leaves_the_output_unwrit
     run = run_tile(SMALL, inputs(SMALL, 64, 2), rewrite=one_stays_away)
     assert [finding.kind for finding in run.findings] == [FindingKind.DEADLOCK]
     assert "waves [2] never come" in run.findings[0].message
+    assert run.findings[0].count == 3 * 64
     assert run.unwritten == 64 * 64
 
 
@@ -251,6 +252,14 @@ def block(waves: int = 1, lds_bytes: int = 64) -> Block:
 def test_a_program_that_means_nothing_is_refused(program: Program, word: str) -> None:
     with pytest.raises(Refusal, match=word):
         block().run(program)
+
+
+def test_a_register_that_is_read_into_again_before_the_wait_is_a_race() -> None:
+    read = DsRead("a", 4, 0, 4 * (LANE % 16)[np.newaxis], 4)
+    for program, count in (([read, Wait(Counter.LGKM), read], 0), ([read, read], 1)):
+        one = block()
+        one.run(program)
+        assert [finding.kind for finding in one.findings.all()] == [FindingKind.RACE] * count
 
 
 @pytest.mark.parametrize(("active", "kinds_found"), [(False, []), (True, ["out-of-bounds", "uninitialised"])])
