@@ -247,6 +247,38 @@ def test_the_stages_are_the_whole_loop_each_instruction_once(name: str) -> None:
     assert [stage[-1].mnemonic for stage in report.loop.stages] == ["s_barrier"] * len(report.loop.stages)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (";;#ASMSTART\n\ts_waitcnt vmcnt(0)", "v_add_u32_e32 v99, v45, v45\n\t;;#ASMSTART\n\ts_waitcnt vmcnt(0)"),
+        (
+            "v20, v[40:43]\n\tds_write_b128 v20, v[44:47] offset:4096\n\t;;",
+            "v40, v[40:43]\n\tds_write_b128 v20, v[44:47]\n\t;;",
+        ),
+    ],
+)
+def test_a_loaded_register_that_is_used_or_is_an_address_is_touched(old: str, new: str) -> None:
+    violations = check_listing(edited((old, new)), M3072).violations
+    assert {violation.rule for violation in violations} == {Rule.UNTOUCHED}
+
+
+@pytest.mark.parametrize(("word", "rule"), [("ds_write", Rule.STORE_SITES), ("global_load", Rule.LOAD_SITES)])
+def test_a_stage_without_writes_or_loads_is_refuted_for_that_alone(word: str, rule: Rule) -> None:
+    before, body, behind = loop_lines(ACCEPTED)
+    text = "\n".join([*before, *(line for line in body if word not in line), *behind])
+    assert {violation.rule for violation in check_listing(text, M3072).violations} == {rule}
+
+
+def test_a_barrier_in_a_comment_is_pointed_out() -> None:
+    assert "one behind ; in line 47 is a comment" in judge("barrier_in_comment").violations[0].message
+    assert "comment" not in judge("no_barrier").violations[0].message
+
+
+def test_an_entry_beside_the_dash_is_read() -> None:
+    moved = edited(("    .vgpr_count:     63\n", ""), ("  - .args:\n", "  - .vgpr_count:     63\n    .args:\n"))
+    assert check_listing(moved, M3072).proved
+
+
 def test_registers_in_a_message_are_named_from_first_to_last() -> None:
     messages = [violation.message for violation in judge("loaded_register_overwritten").violations]
     assert "touches v45 of line" in messages[0]

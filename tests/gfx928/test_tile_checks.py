@@ -247,6 +247,7 @@ def block(waves: int = 1, lds_bytes: int = 64) -> Block:
         ([Mmac("c", "a", "b")], "never written"),
         ([GlobalLoad("a", "none", LANE[np.newaxis], 1, np.ones((1, 64), np.bool_))], "no buffer none"),
         ([Zero("a", 8), DsWrite("a", 0, LANE, 1, np.ones(64, np.bool_))], "addresses"),
+        ([Zero("a", 8), DsWrite("a", 0, LANE[np.newaxis], 1, np.ones((2, 64), np.bool_))], "addresses"),
     ],
 )
 def test_a_program_that_means_nothing_is_refused(program: Program, word: str) -> None:
@@ -256,7 +257,8 @@ def test_a_program_that_means_nothing_is_refused(program: Program, word: str) ->
 
 def test_a_register_that_is_read_into_again_before_the_wait_is_a_race() -> None:
     read = DsRead("a", 4, 0, 4 * (LANE % 16)[np.newaxis], 4)
-    for program, count in (([read, Wait(Counter.LGKM), read], 0), ([read, read], 1)):
+    programs: list[tuple[Program, int]] = [([read, Wait(Counter.LGKM), read], 0), ([read, read], 1)]
+    for program, count in programs:
         one = block()
         one.run(program)
         assert [finding.kind for finding in one.findings.all()] == [FindingKind.RACE] * count
