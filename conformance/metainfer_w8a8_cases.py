@@ -11,7 +11,7 @@ from tileproof.conformance.case import Case, Dimension, Shape, View
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.int8_layout_tokens import LAYOUT_TOKENS
 from tileproof.conformance.metainfer_w8a8_families import CONVERSION_DEPTH, FAMILIES
-from tileproof.kernels.int8_arms import ARMS, TileArm
+from tileproof.kernels.int8_arms import ARMS, WGMMA, TileArm
 
 CONTRACT = "metainfer_w8a8_gemm"
 KERNEL = "int8_gemm"
@@ -40,6 +40,9 @@ PRODUCTION = (
     ("64x128x128-b1", "kn8", (65, 128, 256), "one-hot"),
     ("128x64x128-b1", "kn8", (129, 64, 256), "uniform"),
     ("64x64x128-b1", "kn8", (65, 128, 384), "extremes"),
+    ("wgmma-128x128-s3", "nk8", (129, 128, 208), "one-hot"),
+    ("wgmma-128x128-s4", "nk8", (65, 128, 656), "uniform"),
+    ("wgmma-128x256-s4", "nk8", (17, 256, 320), "extremes"),
 )
 """Each tile with the orders of the weights that reach it in production, and some that none does."""
 
@@ -109,6 +112,9 @@ def _full(routes: Routes) -> Iterator[Case]:
             yield _case(routes, arm.name, "nk8", (m, arm.columns, stages * arm.depth), next(families))
         for token in TOKENS:
             yield _case(routes, arm.name, token, (17, max(arm.columns, 128), 256), next(families))
+    for wgmma in WGMMA:
+        for m, k in product((1, 63, 64, 65, 127, 128, 129), (16, 112, 144, 640)):
+            yield _case(routes, wgmma.name, "nk8", (m, wgmma.columns, k), next(families))
     for route, (m, splits) in product((FUSED, PARTIAL), product(LAST_M, (1, 2, 3, 5))):
         yield _case(routes, route, "nk8", (m, 64, 320), next(families), splits=splits)
     for m, stages in product(LAST_M, (2, 3, 4, 5)):

@@ -10,7 +10,9 @@ OUT_OF_BOUNDS = frozenset({FindingKind.OUT_OF_BOUNDS})
 READ_TOO_EARLY = frozenset({FindingKind.UNINITIALISED, FindingKind.MISMATCH})
 """What a race, or a load from outside, may bring besides."""
 
+ASYNC = frozenset({FindingKind.ASYNC})
 TILE, DECODE, SCALAR, COMBINE = "int8_gemm_tile", "int8_gemm_decode", "int8_gemm_scalar", "int8_combine"
+WGMMA = "int8_gemm_wgmma"
 
 _FUSED = "MetaInfer decode skill section 1.1: the fused last-arrival combine"
 _BARRIERS = "MetaInfer prefill skill section 1: barriers of a stage"
@@ -18,6 +20,8 @@ _TAIL = "MetaInfer prefill skill section 1: tail M is zero-filled and masked"
 _EPILOGUE = "MetaInfer prefill skill sections 3.3, 4.1: the epilogue"
 _FALLBACK = "MetaInfer prefill skill section 3.2: the fallback decodes the matching pack"
 _SIGN = "MetaInfer's cases of extremes; smoothquant #84"
+_ISA = "PTX ISA 9.0, wgmma"
+_RING = "CUTLASS: a stage is released when the products that read it have ended"
 _FRAGMENTS = "MetaInfer foundations skill section 3: fragment maps"
 
 
@@ -340,4 +344,63 @@ _OUTPUTS = (
     ),
 )
 
-FAULTS = (*_COMBINE, *_STAGES, *_TILES, *_OUTPUTS)
+_WGMMA = (
+    _fault(
+        "stage-released-while-it-is-multiplied",
+        WGMMA,
+        "lets the producer fill a stage again whose products may still be running",
+        _RING,
+        RACE,
+        Edit("        if (before >= 0) release(shared, before);\n", "        release(shared, turn.slot);\n"),
+        possible=READ_TOO_EARLY,
+    ),
+    _fault(
+        "last-products-not-waited-for",
+        WGMMA,
+        "reads the sums while the last products may still be running",
+        f"{_ISA}.wait_group",
+        ASYNC,
+        Edit("    wgmma_wait_group<0>();\n", ""),
+        possible=READ_TOO_EARLY | RACE,
+    ),
+    _fault(
+        "first-products-add-to-nothing",
+        WGMMA,
+        "adds the first products to registers that nothing has set",
+        f"{_ISA}: scale-d",
+        frozenset({FindingKind.UNINITIALISED}),
+        Edit("x, w, !is_first || k > 0);", "x, w, true);"),
+        possible=MISMATCH | ASYNC,
+    ),
+    _fault(
+        "descriptor-without-its-swizzle",
+        WGMMA,
+        "describes the tiles as if they were stored without a swizzle",
+        "AstrAI tma.cuh @2fb0b143: map and readers disagreed on the swizzle",
+        MISMATCH,
+        Edit(" | 1ull << 62;", ";"),
+        possible=READ_TOO_EARLY | OUT_OF_BOUNDS | RACE,
+    ),
+    _fault(
+        "both-warpgroups-in-the-same-rows",
+        WGMMA,
+        "gives the second warpgroup the rows of the first",
+        _FRAGMENTS,
+        MISMATCH,
+        Edit("&stage.x[group * kGroupRows][k]", "&stage.x[group * 0][k]"),
+    ),
+    _fault(
+        "ring-taken-for-full",
+        WGMMA,
+        "waits for a slot of a new ring to be released, which nobody will do",
+        "AstrAI tma.cuh: transaction bytes and phases that never match hang",
+        frozenset({FindingKind.DEADLOCK}),
+        Edit(
+            "shared_address(&shared.empty[turn.slot]), turn.parity ^ 1);",
+            "shared_address(&shared.empty[turn.slot]), turn.parity);",
+        ),
+        possible=UNWRITTEN,
+    ),
+)
+
+FAULTS = (*_COMBINE, *_STAGES, *_TILES, *_OUTPUTS, *_WGMMA)

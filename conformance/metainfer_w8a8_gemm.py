@@ -79,6 +79,8 @@ TILES = {
     )
     for slots in many
 }
+WGMMA_COLUMNS = {"wgmma-128x128-s3": 128, "wgmma-128x128-s4": 128, "wgmma-128x256-s4": 256}
+WGMMA_ARCH, WGMMA_PACK, WGMMA_DEPTH = "sm_90a", "n-major", 16
 STAGE = 64
 DECODE_MOST = 32
 VECTOR = 16
@@ -114,7 +116,10 @@ def tensors(shape: Shape) -> tuple[TensorSpec, ...]:
 
 
 def expected_routes(shape: Shape) -> tuple[str, ...]:
-    """Every kernel whose tile divides N and K; with planes those that split K over the grid."""
+    """Every kernel whose tile divides N and K; with planes those that split K over the grid.
+
+    Kernels with wgmma take n-major weights, and only one architecture: `obstacle`.
+    """
     m, n, k, splits = extents(shape)
     try:
         PACKS[LAYOUT_TOKENS[shape.dtype]].stored_shape(k, n)
@@ -129,7 +134,16 @@ def expected_routes(shape: Shape) -> tuple[str, ...]:
     if splits:
         return (FUSED, PARTIAL) if decodes and splits <= k // STAGE else (REFUSED,)
     tiled = [name for name, (_, columns, depth) in TILES.items() if aligned and n % columns == 0 and k % depth == 0]
+    if aligned and LAYOUT_TOKENS[shape.dtype] == WGMMA_PACK and k % WGMMA_DEPTH == 0:
+        tiled += [name for name, columns in WGMMA_COLUMNS.items() if n % columns == 0]
     return (*tiled, *((IN_BLOCK,) if decodes and k >= 2 * STAGE else ()), "scalar")
+
+
+def obstacle(case: Case, arch: str) -> str | None:
+    """Why a case cannot run on an architecture."""
+    if case.route in WGMMA_COLUMNS and arch != WGMMA_ARCH:
+        return f"{case.route} is compiled for {WGMMA_ARCH}"
+    return None
 
 
 def inputs(case: Case) -> Arrays:
@@ -222,7 +236,7 @@ METAINFER_W8A8_GEMM = Contract(
     comparison=Comparison.BITS,
     rules=RULES,
     properties=("P3", "P5", "P9", "P10", "P12", "P13", "P16"),
-    routes={KERNEL: (*TILES, FUSED, PARTIAL, IN_BLOCK, "scalar", NOTHING_TO_LAUNCH, REFUSED)},
+    routes={KERNEL: (*TILES, *WGMMA_COLUMNS, FUSED, PARTIAL, IN_BLOCK, "scalar", NOTHING_TO_LAUNCH, REFUSED)},
     dimensions=DIMENSIONS,
     dtypes=TOKENS,
     families=tuple(FAMILIES),
@@ -235,4 +249,5 @@ METAINFER_W8A8_GEMM = Contract(
     classes=classes,
     witnesses=witnesses,
     kernel=kernel,
+    obstacle=obstacle,
 )

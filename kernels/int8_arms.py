@@ -5,6 +5,7 @@ decode-fused       K split over the grid, added by the last block of a tile to a
 decode-partial     K split over the grid, added by a second kernel
 decode-in-block    K split over groups of threads of a block
 scalar             one thread an output
+wgmma-128x256-s4   sm_90a and weights packed n-major: tensor copies and wgmma, four stages in shared memory
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,10 @@ DECODE_DEPTH = 64
 DECODE_MAX_ROWS = 32
 IN_BLOCK_PARTS = 2
 SCALAR_THREADS, COMBINE_THREADS = 128, 128
+WGMMA_ROWS, WGMMA_DEPTH, WGMMA_ATOM = 128, 128, 1024
+WGMMA_DEPTH_STEP = 16
+"""Of K: tensor maps have strides of whole 16 bytes; what a stage has beyond K arrives as zeros."""
+WGMMA_ARCH, WGMMA_PACK = "sm_90a", "n-major"
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,45 @@ class ScalarArm:
         return None
 
 
-Arm = TileArm | DecodeArm | ScalarArm
+@dataclass(frozen=True)
+class WgmmaArm:
+    """A ring of stages that tensor copies fill and warpgroups multiply; the weight is packed n-major.
+
+    Args:
+        columns: of the output tile, which has 128 rows; N is a multiple.
+        stages: in shared memory.
+    """
+
+    columns: int
+    stages: int
+
+    @property
+    def name(self) -> str:
+        """As routes and case ids have it."""
+        return f"wgmma-{WGMMA_ROWS}x{self.columns}-s{self.stages}"
+
+    @property
+    def threads(self) -> int:
+        """Of a block: two warpgroups, and the producer's warp."""
+        return 9 * WARP
+
+    @property
+    def shared_bytes(self) -> int:
+        """Of a block: the stages, and a full and an empty barrier of each, in whole atoms of the swizzle."""
+        stages = self.stages * (WGMMA_ROWS + self.columns) * WGMMA_DEPTH
+        return ceil_div(stages + 2 * 8 * self.stages, WGMMA_ATOM) * WGMMA_ATOM
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """Macros of the variant."""
+        return (f"INT8_COLUMNS={self.columns}", f"INT8_STAGES={self.stages}")
+
+    def obstacle(self, m: int, n: int, k: int) -> str | None:
+        """Why it cannot compute a product, in words; None where it can."""
+        return _multiples(n, self.columns, k, WGMMA_DEPTH_STEP)
+
+
+Arm = TileArm | DecodeArm | ScalarArm | WgmmaArm
 
 TUNED_TILES = tuple(
     TileArm(rows, columns, 64, slots)
@@ -144,7 +187,11 @@ SCALAR = ScalarArm()
 
 _ALL: tuple[Arm, ...] = (*TUNED_TILES, *GENERIC_TILES, *DECODE, SCALAR)
 ARMS = {arm.name: arm for arm in _ALL}
-"""By name."""
+"""By name: the kernels of every architecture and every order of the weight."""
+
+WGMMA = (WgmmaArm(128, 3), WgmmaArm(128, 4), WgmmaArm(256, 4))
+WGMMA_ARMS: dict[str, Arm] = {arm.name: arm for arm in WGMMA}
+"""By name: the kernels of WGMMA_ARCH and WGMMA_PACK. The router takes none of them; a caller may."""
 
 
 def split_of(k: int, parts: int) -> tuple[int, ...]:

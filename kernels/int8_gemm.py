@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tileproof.kernels.device import Device
+from tileproof.kernels.device import Device, EncodesTensorMaps
 from tileproof.kernels.fp8_a8_selector import ceil_div
 from tileproof.kernels.int8_arms import (
     ARMS,
@@ -19,11 +19,17 @@ from tileproof.kernels.int8_arms import (
     DECODE_COLUMNS,
     DECODE_DEPTH,
     SCALAR_THREADS,
+    WGMMA_ARCH,
+    WGMMA_ARMS,
+    WGMMA_DEPTH,
+    WGMMA_PACK,
+    WGMMA_ROWS,
     Arm,
     Combine,
     DecodeArm,
     ScalarArm,
     TileArm,
+    WgmmaArm,
 )
 from tileproof.kernels.int8_layouts import weight_layout
 from tileproof.kernels.launcher import (
@@ -42,7 +48,8 @@ from tileproof.kernels.tensor import Tensor
 from tileproof.oracle.refusal import Refusal
 
 TILE, DECODE, COMBINE, SCALAR = "int8_gemm_tile", "int8_gemm_decode", "int8_combine", "int8_gemm_scalar"
-NAMES = (TILE, DECODE, COMBINE, SCALAR)
+WGMMA = "int8_gemm_wgmma"
+NAMES = (TILE, DECODE, COMBINE, SCALAR, WGMMA)
 
 I8 = np.dtype(np.int8)
 I32 = np.dtype(np.int32)
@@ -122,6 +129,8 @@ class Int8Gemm:
         obstacle = known.obstacle(m, n, k)
         if obstacle is not None:
             raise Refusal(f"{arm}: {obstacle}", hint="the scalar kernel takes every product")
+        if isinstance(known, WgmmaArm):
+            return self._wgmma(product, known)
         if isinstance(known, TileArm):
             return self._tile(product, known)
         return self._decode(product, known) if isinstance(known, DecodeArm) else self._scalar(product, known)
@@ -148,6 +157,43 @@ class Int8Gemm:
             block=(arm.threads, 1, 1),
             args=(_problem(product),),
         )
+
+    def _wgmma(self, product: Product, arm: WgmmaArm) -> Launch:
+        m, n, _ = product.extents
+        if self.device.arch != WGMMA_ARCH or product.pack != WGMMA_PACK:
+            raise Refusal(
+                f"{arm.name} takes {WGMMA_ARCH} and {WGMMA_PACK} weights; the device is {self.device.arch}"
+                f" and the weight {product.pack}",
+                hint="every other kernel takes them",
+            )
+        return self._kernel(WGMMA, arm.defines).launch(
+            entry=WGMMA,
+            route=arm.name,
+            grid=(n // arm.columns, ceil_div(m, WGMMA_ROWS), 1),
+            block=(arm.threads, 1, 1),
+            args=(self._maps(product, arm), _problem(product)),
+            shared_bytes=arm.shared_bytes,
+        )
+
+    def _maps(self, product: Product, arm: WgmmaArm) -> np.void:
+        """The structure Maps of int8_gemm_wgmma.cu: rows of K bytes of x, and of W in its order."""
+        if not isinstance(self.device, EncodesTensorMaps):
+            raise Refusal(f"the device {self.device.name} makes no tensor maps", hint="choose another kernel")
+        m, n, k = product.extents
+        both = ((product.x, m, WGMMA_ROWS), (product.weight, n, arm.columns))
+        maps = (
+            self.device.tensor_map(
+                tensor,
+                dtype="uint8",
+                shape=(k, lines),
+                strides_bytes=(k,),
+                box=(WGMMA_DEPTH, box),
+                swizzle=WGMMA_DEPTH,
+                fill="zero",
+            )
+            for tensor, lines, box in both
+        )
+        return np.void(b"".join(one.tobytes() for one in maps))
 
     def _decode(self, product: Product, arm: DecodeArm) -> Launch:
         m, n, _ = product.extents
@@ -189,9 +235,10 @@ class Int8Gemm:
 
 
 def _known(arm: str) -> Arm:
-    if arm not in ARMS:
-        raise Refusal(f"no kernel is called {arm}; known are {', '.join(ARMS)}")
-    return ARMS[arm]
+    known = ARMS | WGMMA_ARMS
+    if arm not in known:
+        raise Refusal(f"no kernel is called {arm}; known are {', '.join(known)}")
+    return known[arm]
 
 
 def _order(product: Product) -> str:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tileproof.conformance.environment import capture
 from tileproof.conformance.metainfer_w8a8_families import Inputs, generate
 from tileproof.kernels.device import Device
-from tileproof.kernels.int8_arms import ARMS
+from tileproof.kernels.int8_arms import ARMS, WGMMA_ARMS, WGMMA_PACK
 from tileproof.kernels.int8_layouts import WEIGHT_LAYOUTS
 from tileproof.kernels.int8_pack import Int8Pack, Route
 from tileproof.kernels.int8_router import FAMILIES, Family
@@ -185,14 +185,14 @@ def products(device: Device, tally: Tally, family: Family, k: int, n: int, rows:
         for m in wanted:
             setting.run(operator, weight, m, None, tally)
             if data == "uniform":
-                for arm in forced(m, n, k):
+                for arm in forced(m, n, k, weight.pack):
                     setting.run(operator, weight, m, arm, tally)
         setting.free()
 
 
-def forced(m: int, n: int, k: int) -> Iterator[str]:
+def forced(m: int, n: int, k: int, pack: str) -> Iterator[str]:
     """The kernels that are forced for a product."""
-    for name, arm in ARMS.items():
+    for name, arm in (ARMS | (WGMMA_ARMS if pack == WGMMA_PACK else {})).items():
         if arm.obstacle(m, n, k) is None and (name != "scalar" or m <= SCALAR_ROWS):
             yield name
 

@@ -15,6 +15,9 @@ from tileproof.kernels.int8_arms import (
     GENERIC_TILES,
     SCALAR_THREADS,
     TUNED_TILES,
+    WGMMA_ATOM,
+    WGMMA_DEPTH,
+    WGMMA_ROWS,
     DecodeArm,
     split_of,
 )
@@ -92,6 +95,10 @@ def test_targets_are_the_weights_that_a_guard_can_accept(family: Family) -> None
 def test_constants_are_those_of_the_sources() -> None:
     decode = kernel_text("int8_gemm_decode")
     assert f"Tile<INT8_ROWS, {DECODE_COLUMNS}, {DECODE_DEPTH}, INT8_ROWS, 16>" in decode
+    wgmma = kernel_text("int8_gemm_wgmma")
+    assert f"kTileRows = {WGMMA_ROWS}, " in wgmma
+    assert f"kDepth = {WGMMA_DEPTH}; " in wgmma
+    assert f"kAtom = {WGMMA_ATOM}; " in wgmma
     assert f"kScalarThreads = {SCALAR_THREADS};" in kernel_text("int8_gemm_scalar")
     assert f"kCombineThreads = {COMBINE_THREADS};" in kernel_text("int8_combine")
     assert all(re.search(rf"struct {arm.combine} {{", decode) for arm in DECODE if isinstance(arm, DecodeArm))

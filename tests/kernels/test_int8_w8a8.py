@@ -224,6 +224,18 @@ def test_other_wrong_calls_are_refused(sim: Device) -> None:
         tall.run(operator, weight, arm="decode-in-block")
 
 
+def test_kernels_with_wgmma_refuse_other_orders_and_architectures(sim: Device) -> None:
+    call = Call(sim, 5)
+    packed = W8A8(sim, SMALL).prepare(call.raw, call.packed)
+    with pytest.raises(Refusal, match="takes sm_90a and n-major weights; the device is sm_90a and the weight panel-64"):
+        call.run(W8A8(sim, SMALL), packed, arm="wgmma-128x128-s4")
+    other = Device(arch="sm_120", schedule="friendly")
+    call = Call(other, 5)
+    operator = W8A8(other, SMALL_DECODE)
+    with pytest.raises(Refusal, match="the device is sm_120 and the weight n-major"):
+        call.run(operator, operator.prepare(call.raw, call.packed), arm="wgmma-128x128-s4")
+
+
 def test_a_k_whose_sums_might_not_fit_is_refused(sim: Device) -> None:
     call, deep = Call(sim, 1), MAX_DEPTH + 1
     product = Product(
