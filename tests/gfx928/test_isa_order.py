@@ -142,6 +142,8 @@ REFUSED = {
     "no number": (edited((".vgpr_count:     63", ".vgpr_count:     -1")), ".vgpr_count is '-1'"),
     "a giant number": (edited((".vgpr_count:     63", ".vgpr_count:     " + "9" * 4000)), ".vgpr_count is"),
     "a wave of 32": (edited((".wavefront_size: 64", ".wavefront_size: 32")), "a wave of 32 lanes"),
+    "a key without its dot": (edited(("    .vgpr_count:", "    vgpr_count:")), "no entry"),
+    "a key without a value": (edited(("    .language:       OpenCL C", "    .language")), "no entry"),
     "a key twice": (edited(("    .language:", "    .vgpr_count: 1\n    .language:")), "there twice"),
     "another target": (edited(("amdhsa.target:   amdgcn-amd-amdhsa--gfx928", "amdhsa.target: x--gfx1100")), "gfx1100"),
     "a contradiction": (edited(("_size 16384", "_size 8192")), "the metadata says 16384"),
@@ -272,6 +274,18 @@ def test_a_stage_without_writes_or_loads_is_refuted_for_that_alone(word: str, ru
 def test_a_barrier_in_a_comment_is_pointed_out() -> None:
     assert "one behind ; in line 47 is a comment" in judge("barrier_in_comment").violations[0].message
     assert "comment" not in judge("no_barrier").violations[0].message
+
+
+def test_a_wait_between_the_lds_writes_does_not_cover_the_last_one() -> None:
+    before, body, behind = loop_lines(ACCEPTED)
+    wait = [i for i, line in enumerate(body) if "lgkmcnt(0)" in line][-1]
+    body[wait - 1], body[wait] = body[wait], body[wait - 1]
+    violations = check_listing("\n".join([*before, *body, *behind]), M3072).violations
+    assert {violation.rule for violation in violations} == {Rule.LGKM_WAIT}
+
+
+def test_blank_lines_and_comments_in_the_metadata_are_passed_over() -> None:
+    assert check_listing(edited(("    .language:", "\n    # a comment\n    .language:")), M3072).proved
 
 
 def test_an_entry_beside_the_dash_is_read() -> None:

@@ -264,6 +264,15 @@ def test_a_register_that_is_read_into_again_before_the_wait_is_a_race() -> None:
         assert [finding.kind for finding in one.findings.all()] == [FindingKind.RACE] * count
 
 
+def test_a_register_that_is_loaded_again_before_the_wait_is_a_race() -> None:
+    load = GlobalLoad("a", "in", LANE[np.newaxis], 1, np.ones((1, 64), np.bool_))
+    programs: list[tuple[Program, int]] = [([load, Wait(Counter.VM), load], 0), ([load, load], 1)]
+    for program, count in programs:
+        one = Block(1, 64, {"in": Buffer(np.zeros(64, np.uint8))}, Findings(), Counters())
+        one.run(program)
+        assert [finding.kind for finding in one.findings.all()] == [FindingKind.RACE] * count
+
+
 @pytest.mark.parametrize(("active", "kinds_found"), [(False, []), (True, ["out-of-bounds", "uninitialised"])])
 def test_a_lane_that_is_switched_off_loads_zeros_and_one_out_of_bounds_nothing(
     active: bool, kinds_found: list[str]
