@@ -43,6 +43,7 @@ PRODUCTION = (
     ("wgmma-128x128-s3", "nk8", (129, 128, 208), "one-hot"),
     ("wgmma-128x128-s4", "nk8", (65, 128, 656), "uniform"),
     ("wgmma-128x256-s4", "nk8", (17, 256, 320), "extremes"),
+    ("wgmma-128x128-s4", "nk8", (1153, 256, 16), "one-hot"),
 )
 """Each tile with the orders of the weights that reach it in production, and some that none does."""
 

@@ -390,6 +390,15 @@ _WGMMA = (
         Edit("&stage.x[group * kGroupRows][k]", "&stage.x[group * 0][k]"),
     ),
     _fault(
+        "raster-not-a-bijection",
+        WGMMA,
+        "walks through the last group of rows of tiles as if it were as high as the others",
+        "MetaInfer prefill skill: raster dim3(32, 41), rejected",
+        UNWRITTEN,
+        Edit("min(down - first, kRasterRows);", "kRasterRows;"),
+        possible=MISMATCH,
+    ),
+    _fault(
         "ring-taken-for-full",
         WGMMA,
         "waits for a slot of a new ring to be released, which nobody will do",

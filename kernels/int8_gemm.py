@@ -169,7 +169,7 @@ class Int8Gemm:
         return self._kernel(WGMMA, arm.defines).launch(
             entry=WGMMA,
             route=arm.name,
-            grid=(n // arm.columns, ceil_div(m, WGMMA_ROWS), 1),
+            grid=(n // arm.columns * ceil_div(m, WGMMA_ROWS), 1, 1),
             block=(arm.threads, 1, 1),
             args=(self._maps(product, arm), _problem(product)),
             shared_bytes=arm.shared_bytes,

@@ -26,6 +26,9 @@ constexpr int kConsumers = Part::kThreads;
 constexpr int kConsumerWarps = kConsumers / kLanes;
 constexpr int kBlockThreads = kConsumers + kLanes;
 
+// Rows of tiles that are walked through together, column by column, so that blocks which run together share both operands.
+constexpr unsigned kRasterRows = 8;
+
 struct Stage {
     unsigned char x[kTileRows][kDepth];
     unsigned char w[kTileColumns][kDepth];
@@ -54,6 +57,15 @@ struct Turn {
         }
     }
 };
+
+// Where the tile of a block begins; the last group of rows may be short.
+__device__ __forceinline__ Origin origin_of(const Problem& problem) {
+    const unsigned across = problem.columns / kTileColumns, down = (problem.rows + kTileRows - 1) / kTileRows;
+    const unsigned of_group = kRasterRows * across;
+    const unsigned first = blockIdx.x / of_group * kRasterRows, in_group = blockIdx.x % of_group;
+    const unsigned rows = min(down - first, kRasterRows);
+    return {static_cast<int>((first + in_group % rows) * kTileRows), static_cast<int>(in_group / rows * kTileColumns)};
+}
 
 __device__ __forceinline__ void produce(Shared& shared, const Maps& maps, int depth, Origin origin) {
     Turn turn;
@@ -111,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
     extern __shared__ __align__(kAtom) unsigned char memory[];
     if (shared_address(memory) % kAtom != 0) __trap();
     Shared& shared = *reinterpret_cast<Shared*>(memory);
-    const Origin origin = {static_cast<int>(blockIdx.y) * kTileRows, static_cast<int>(blockIdx.x) * kTileColumns};
+    const Origin origin = origin_of(problem);
 
     if (threadIdx.x == 0) {
         for (int slot = 0; slot < kStages; ++slot) {

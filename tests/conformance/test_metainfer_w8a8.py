@@ -173,6 +173,7 @@ CATCHING = {
     "first-products-add-to-nothing": WGMMA_CASE,
     "descriptor-without-its-swizzle": WGMMA_CASE,
     "both-warpgroups-in-the-same-rows": WGMMA_CASE,
+    "raster-not-a-bijection": _text("wgmma-128x128-s4", "M1153.N256.K16.S0.nk8", "one-hot"),
     "ring-taken-for-full": WGMMA_CASE,
     "fallback-reads-as-stored": _text("scalar", "M3.N128.K256.S0.p64", "one-hot"),
     "lowest-code-clamped": _text("scalar", "M2.N5.K7.S0.kn8", "extremes"),
