@@ -162,6 +162,14 @@ _OPERANDS = (
         ),
     ),
     _fault(
+        "base-of-a-fragment-added-twice",
+        "adds the warp's first row to the place of a fragment a second time",
+        f"{_GEMM} @01eacbde: a hoisted table of fragment offsets added the base twice",
+        MISMATCH,
+        Edit("place_of<kStageK>(row + lane % 16,", "place_of<kStageK>(row + row + lane % 16,"),
+        possible=READ_TOO_EARLY | RACE | OUT_OF_BOUNDS,
+    ),
+    _fault(
         "halves-of-a-fragment-swapped",
         "gives mma the codes k + 16 .. k + 31 of B first",
         "AstrAI 16a55bb4 (ldmatrix lane indexing)",

@@ -150,6 +150,7 @@ CATCHING = {
     "alignment-not-asked": VIEW,
     "crosswise-lines-past-the-end-of-k": NN,
     "swizzle-of-the-reader-differs": PLAIN,
+    "base-of-a-fragment-added-twice": TALL,
     "halves-of-a-fragment-swapped": PLAIN,
     "e5m2-multiplied-as-e4m3": _text("M17.N9.K66.nte5m2", "subnormals"),
     "k-steps-backwards": PLAIN,
