@@ -6,6 +6,7 @@ inner is 1, and one format, which is their element type (`ml_dtypes.float8_e4m3f
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -165,7 +166,8 @@ def _output(out: Tensor) -> Lines:
     lines = lines_of("out", out)
     if lines.inner != -1 and out.shape[-1] > 1:
         raise Refusal(f"out has strides {out.strides}; its last one must be 1", hint="give it rows of its own")
-    return lines
+    # NOTE: one column takes no step along its rows, so its stride may look like a transposed view's.
+    return replace(lines, inner=-1, line_stride=out.strides[-2])
 
 
 def _check_formats(product: Product) -> None:

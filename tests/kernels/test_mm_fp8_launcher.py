@@ -16,6 +16,9 @@ from tileproof.kernels.tensor import Tensor, contiguous_strides
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.device import Device
 
+BFLOAT16_32 = 0x4200
+"""32, the sum of as many ones."""
+
 
 class Bench:
     """A legal call whose arguments a test replaces."""
@@ -174,6 +177,21 @@ def test_a_batch_may_lie_between_the_rows_of_its_matrices() -> None:
         MmFp8(device)(one, swapped(b), scale, Tensor.whole(out))
     first, second = (out.download().view(np.uint16) for out in outs)
     assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("strides", [(1, 7), (7, 1), (3, 9), (1, 1)])
+def test_an_output_of_one_column_lies_where_its_rows_do(strides: tuple[int, int]) -> None:
+    """Its last stride is never taken; 7 beside a stride of 1 is what a transposed view of one row looks like."""
+    device = Device(schedule="friendly")
+    ones = device.upload(np.full(5 * 32, 0x38, np.uint8))
+    a, b = (Tensor(ones, E4M3, shape, contiguous_strides(shape)) for shape in ((5, 32), (32, 1)))
+    image = np.zeros(29, np.uint16)
+    out = Tensor(device.upload(image), BF16, (5, 1), strides)
+    launch = MmFp8(device)(a, b, Tensor.whole(device.upload(np.ones(1, np.float32))), out)
+    assert launch.report is not None
+    assert list(launch.report.findings) == []
+    image[0 : 5 * strides[0] : strides[0]] = BFLOAT16_32
+    assert np.array_equal(out.buffer.download(), image)
 
 
 def test_nothing_is_allocated_for_a_view(monkeypatch: pytest.MonkeyPatch) -> None:
