@@ -26,6 +26,7 @@ from tileproof.kernels.fp8_a8_selector import (
     select,
 )
 from tileproof.kernels.fp8_a8_tma_launch import tensor_maps
+from tileproof.kernels.fp8_architecture import check_fp8
 from tileproof.kernels.launcher import Dimension, Kernel, Launch, Layout, Role, TensorRule, check_tensors, is_aligned
 from tileproof.kernels.source import kernel_text
 from tileproof.kernels.tensor import Tensor
@@ -112,6 +113,9 @@ class Fp8A8Gemm:
         call_site: what becomes of the sums.
         sources: texts that stand in for the shipped kernel of a route, for seeding faults.
         calibration: name of the constants by which routes are chosen; None for the device's own.
+
+    Raises:
+        Refusal: the device's architecture has no FP8, or no calibration has that name.
     """
 
     def __init__(
@@ -122,6 +126,7 @@ class Fp8A8Gemm:
         sources: Mapping[Route, str] | None = None,
         calibration: str | None = None,
     ) -> None:
+        check_fp8(device.arch, "matrix unit")
         self.device = device
         self.call_site = call_site
         self._sources = dict(sources or {})

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from tileproof.kernels.device import Device
+from tileproof.kernels.fp8_architecture import check_fp8
 from tileproof.kernels.launcher import (
     MAX_GRID,
     Dimension,
@@ -57,9 +58,13 @@ class QuantizeRows:
     Args:
         device: where x, codes and scales live.
         source: CUDA C++ text; another one than the shipped is for seeding faults.
+
+    Raises:
+        Refusal: the device's architecture has no FP8.
     """
 
     def __init__(self, device: Device, *, source: str = SOURCE) -> None:
+        check_fp8(device.arch, "conversions")
         self._kernel = Kernel(device, name=NAME, source=source)
 
     def __call__(self, x: Tensor, codes: Tensor, scales: Tensor) -> Launch:

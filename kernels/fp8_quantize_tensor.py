@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from tileproof.kernels.device import Device, Extent3
+from tileproof.kernels.fp8_architecture import check_fp8
 from tileproof.kernels.fp8_scale_ring import F32, ScaleRing, no_fold
 from tileproof.kernels.launcher import Dimension, Kernel, Launch, Layout, Role, TensorRule, check_tensors
 from tileproof.kernels.source import kernel_text
@@ -83,9 +84,13 @@ class QuantizeTensor:
     Args:
         device: where all tensors live.
         source: CUDA C++ text; another one than the shipped is for seeding faults.
+
+    Raises:
+        Refusal: the device's architecture has no FP8.
     """
 
     def __init__(self, device: Device, *, source: str = SOURCE) -> None:
+        check_fp8(device.arch, "conversions")
         self._device = device
         self._source = source
         self._kernels: dict[tuple[str, str], Kernel] = {}

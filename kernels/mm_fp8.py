@@ -12,9 +12,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tileproof.kernels.compile import architecture_number
 from tileproof.kernels.device import Device
 from tileproof.kernels.fp8_a8_selector import ceil_div
+from tileproof.kernels.fp8_architecture import check_fp8
 from tileproof.kernels.launcher import (
     Dimension,
     Kernel,
@@ -42,9 +42,6 @@ F32 = np.dtype(np.float32)
 FORMATS = {E4M3: "E4m3", E5M2: "E5m2"}
 OUTPUTS = {BF16: "Bf16Output", E4M3: "E4m3Output"}
 
-FIRST_WITH_FP8 = 89
-"""The first architecture whose matrix unit takes FP8 (PTX ISA 9.0, "mma")."""
-
 _ONE = Dimension("elements", minimum=1, maximum=1)
 
 
@@ -61,8 +58,7 @@ class MmFp8:
     """
 
     def __init__(self, device: Device, *, source: str = SOURCE, sm_count: int | None = None) -> None:
-        if architecture_number(device.arch) < FIRST_WITH_FP8:
-            raise Refusal(f"{device.arch} has no FP8 matrix unit; the first is sm_{FIRST_WITH_FP8}")
+        check_fp8(device.arch, "matrix unit")
         self.device = device
         self._source = source
         self._sm_count: int = getattr(device, "sm_count", 0) if sm_count is None else sm_count
@@ -89,7 +85,7 @@ class MmFp8:
             scale: float32 scalar, the product of the operands' scales.
             out: bfloat16 or e4m3, [M, N], or [B, M, N] if an operand has three dimensions; rows of contiguous elements.
             bias: bfloat16 [N], or [N] of the format of a; none if it has no elements.
-            bias_scale: float32 scalar by which an FP8 bias is multiplied.
+            bias_scale: float32 scalar by which an FP8 bias is multiplied; none with it.
             out_scale: float32 scalar by which an e4m3 output is multiplied before it is rounded.
             route: the variant to use; None for the dispatcher's choice.
 
@@ -98,6 +94,7 @@ class MmFp8:
             DeviceError: the device failed.
         """
         if bias is not None and bias.size == 0:
+            bias_scale = None if bias.dtype in FORMATS else bias_scale
             bias = None
         product = Product(
             a=lines_of("a", a),

@@ -150,6 +150,14 @@ def test_an_empty_bias_is_none(bench: Bench) -> None:
     assert bench.call(bias=bench.tensor((0,), BF16)).route == Route.SMALL_LEAN
 
 
+def test_the_scale_of_an_empty_fp8_bias_goes_with_it(bench: Bench) -> None:
+    """Without columns the bias that fits has no elements, and a caller's bias_scale is there all the same."""
+    empty, scale = bench.tensor((0,), E4M3), bench.tensor((1,), F32)
+    b, out = bench.tensor((32, 0), E4M3), bench.tensor((4, 0), BF16)
+    assert bench.call(b=b, out=out, bias=empty, bias_scale=scale).route == NOTHING_TO_LAUNCH
+    refused(bench, "a bfloat16 bias or none is given none", bias=bench.tensor((0,), BF16), bias_scale=scale)
+
+
 def test_a_transposed_view_is_folded_into_the_layout(bench: Bench) -> None:
     plain = lines_of("a", bench.tensor((4, 32), E4M3))
     turned = lines_of("a", swapped(bench.tensor((32, 4), E4M3)))
