@@ -60,7 +60,7 @@ RULES = (
     ),
     Rule("bf16 output", "one rounding to nearest even; NaN becomes 0x7fff", f"{_PTX}, cvt.rn.bf16"),
     Rule("e4m3 output", "the value times out_scale, then one rounding, saturating; NaN becomes 0x7f", _ASTRAI),
-    Rule("batch", "an operand of one matrix, or of two dimensions, is every member's", _ASTRAI),
+    Rule("batch", "an operand of one matrix, or of two dimensions, is every member's; at most 65,535 of them", _ASTRAI),
     Rule("strides", "one inner stride must be 1; a transposed view is another layout, not a copy", _ASTRAI),
     Rule("routes", "every variant gives the same bits", _CHOICE),
 )

@@ -17,6 +17,9 @@ FORMATS = {"e4m3": E4M3FN, "e5m2": E5M2}
 BIASES = {"": "", "b16": "bf16", "b8": "fp8"}
 OUTPUTS = {"": False, "o8": True}
 
+MOST_MATRICES = 65535
+"""A block's z is its matrix: "Technical Specifications per Compute Capability", CUDA C++ Programming Guide 13.0."""
+
 
 @dataclass(frozen=True)
 class Types:
@@ -71,8 +74,8 @@ class Setting:
 
     @property
     def fits(self) -> bool:
-        """Whether the batches are alike, or one of them is one matrix."""
-        return len({self.a_batch, self.b_batch} - {0, 1}) < 2
+        """Whether the batches are alike, or one of them is one matrix, and a grid has room for them."""
+        return len({self.a_batch, self.b_batch} - {0, 1}) < 2 and self.batch <= MOST_MATRICES
 
     def leading(self, batch: int) -> tuple[int, ...]:
         """Extents before the two inner ones."""

@@ -29,6 +29,9 @@ FORMATS: Mapping[str, FloatFormat] = {"e4m3": E4M3FN, "e5m2": E5M2}
 
 MARGINS = (0, 0, 1, 3, -2, 9)
 
+MOST_BLOCKS = 132 * 8
+"""Of a launch: as many as an H200 holds at a time."""
+
 
 @dataclass(frozen=True)
 class Types:
@@ -117,11 +120,13 @@ class Host:
 
 
 def setting(shape: Shape) -> Setting:
-    """What a shape says. Raises: Refusal for a stage that there is not."""
+    """What a shape says. Raises: Refusal for a stage that there is not, or no window where there is no ring either."""
     rows, columns, blocks, stage, window = (shape.size(name) for name in DIMENSIONS)
     if stage > len(RING_STAGES):
         names = ", ".join(f"S{number} {one.name}" for number, one in enumerate(RING_STAGES, start=1))
         raise Refusal(f"shape {shape} has a ring of stage S{stage}", hint=f"S0 is no ring, {names}")
+    if stage == window == 0:
+        raise Refusal(f"shape {shape} has no ring, and W0; the least is W1", hint="without a ring W decides no route")
     return Setting(rows, columns, blocks, RING_STAGES[stage - 1] if stage else None, window, TYPES[shape.dtype])
 
 

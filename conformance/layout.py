@@ -98,7 +98,8 @@ def lay_out(spec: TensorSpec, *, exact_bounds: bool) -> Layout:
     zone = 0 if exact_bounds else RED_ZONE_BYTES
     lead = zone + spec.offset * spec.dtype.itemsize
     span = 0 if 0 in spec.shape else 1 + sum((n - 1) * s for n, s in zip(spec.shape, strides_of(spec), strict=True))
-    return Layout(spec, lead, max(lead + span * spec.dtype.itemsize + zone, 1))
+    # NOTE: there is no allocation of nothing, so an empty tensor lies in one of an element.
+    return Layout(spec, lead, max(lead + span * spec.dtype.itemsize + zone, spec.dtype.itemsize))
 
 
 def strides_of(spec: TensorSpec) -> tuple[int, ...]:

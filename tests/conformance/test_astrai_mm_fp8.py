@@ -9,7 +9,7 @@ from tileproof.conformance.astrai_mm_families import FAMILIES, generate
 from tileproof.conformance.astrai_mm_fp8 import ASSEMBLER, ASTRAI_MM_FP8, STAGE_K, TILE, finished, rule_of, sums
 from tileproof.conformance.astrai_mm_fp8_cases import LARGE, LARGE_LEAN, SMALL, SMALL_LEAN
 from tileproof.conformance.astrai_mm_fp8_faults import FAULTS
-from tileproof.conformance.astrai_mm_setting import TYPES, setting
+from tileproof.conformance.astrai_mm_setting import MOST_MATRICES, TYPES, setting
 from tileproof.conformance.case import Case, parse_shape
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.fault import Fault
@@ -17,6 +17,7 @@ from tileproof.conformance.registry import find_case
 from tileproof.conformance.run_case import case_inputs, run_case
 from tileproof.kernels import mm_fp8_dispatch
 from tileproof.kernels.compile import compile_source
+from tileproof.kernels.launcher import MAX_GRID
 from tileproof.kernels.mm_fp8_dispatch import SCHEDULES, Route
 from tileproof.oracle.epilogue import Contraction
 from tileproof.oracle.refusal import Refusal
@@ -78,8 +79,26 @@ def test_a_case_id_has_one_spelling_and_only_known_parts() -> None:
         find_case(text.replace("tne5m2b8o8", "tne5m3"))
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "Ba65536.Bb0.M1.N1.K1.nte4m3",
+        "Ba65536.Bb1.M0.N1.K1.nte4m3",
+        "Ba0.Bb0.M3.N0.K5.nte4m3b8o8",
+        "Ba2.Bb0.M0.N0.K5.nte4m3b8",
+        "Ba0.Bb0.M4.N1.K5.tne4m3.opad6",
+    ],
+)
+def test_the_contract_and_the_launcher_agree_on_what_has_no_product(shape: str, sim: Device) -> None:
+    """Batches that no grid has room for, and outputs without elements, with and without a bias."""
+    (route, *_) = ASTRAI_MM_FP8.expected_routes(parse_shape(shape))
+    result = run_case(find_case(f"astrai_mm_fp8/mm_fp8/{route}/{shape}/normal/0"), sim)
+    assert (result.findings, result.route) == ((), route)
+
+
 def test_the_contracts_constants_are_the_kernels() -> None:
     assert mm_fp8_dispatch.STAGE_K == STAGE_K
+    assert MAX_GRID[2] == MOST_MATRICES
     assert SCHEDULES[Route.SMALL].extent == TILE
     assert {LARGE, LARGE_LEAN, SMALL, SMALL_LEAN} == set(Route)
     assert compile_source('extern "C" __global__ void k() {}', name="k.cu").compiler.startswith(f"NVRTC {ASSEMBLER}.")

@@ -101,6 +101,13 @@ def test_a_launcher_that_takes_another_route_than_it_was_told_is_found(monkeypat
     assert "took route fallback; the contract's rule gives tma" in found[0].message
 
 
+@every_contract
+def test_a_call_without_tokens_is_judged_whatever_its_views(contract: Any) -> None:
+    """Of the paired one, too, whose outputs are sets: what approximate functions left open is asked of no element."""
+    case = f"{contract.name}/fp8_a8_gemm/empty/T0.N112.K32.xpad3.wsoff1/on-grid/0"
+    assert run_case(find_case(case), Device()).findings == ()
+
+
 def test_a_case_id_of_a_product_names_no_element_type() -> None:
     text = "ninfer_linear/fp8_a8_gemm/cp-async/T1345.N14336.K5120/ties/0"
     assert str(find_case(text)) == text
