@@ -95,13 +95,15 @@ def check(
     fault_name, input_name = _only("--fault", fault), _only("--input", input)
     if rows is not None and input_name is None:
         raise Refusal("--rows is given without --input", hint="it cuts a user's own tensors only")
+    if tier is not None and input_name is not None:
+        raise Refusal(f"--tier {tier} is given with --input", hint="a user's own tensors are cases of no tier")
     coordinates = tuple(Coordinates(name, arch, schedule, seed) for name in parse_targets(target))
     if Target.SIM in {place.target for place in coordinates}:
         Limits.of(arch)
     chosen = find_fault(fault_name) if fault_name is not None else None
     if input_name is not None:
         file = read_input(input_name, rows=rows)
-        given = cases_for_file(file, selectors or ())
+        given = cases_for_file(file, selectors or (), contract=chosen.contract if chosen else None)
         _say_skipped(file)
     else:
         given = {}
@@ -128,6 +130,8 @@ def list_(
 ) -> None:
     """List case ids with tier and route, or the faults."""
     if show_faults or selectors == ["faults"]:
+        if tier is not None or selectors not in (None, ["faults"]):
+            raise Refusal("selectors and --tier are given with --faults", hint="`tileproof list --faults` lists all")
         for fault in faults().values():
             _say(
                 f"{fault.name}\t{fault.contract}\t{', '.join(sorted(fault.expected))}\t{fault.what} ({fault.precedent})"

@@ -42,23 +42,28 @@ def select(selectors: Sequence[str], tier: Tier | None = None, *, contract: str 
     return cases
 
 
-def cases_for_file(file: InputFile, selectors: Sequence[str] = ()) -> Mapping[Case, GivenInputs]:
+def cases_for_file(
+    file: InputFile, selectors: Sequence[str] = (), *, contract: str | None = None
+) -> Mapping[Case, GivenInputs]:
     """One case for each tensor of the file and each contract and kernel that takes one such input.
 
-    The seed of such an id is the tensor's place in the file. Selectors narrow the choice down.
+    The seed of such an id is the tensor's place in the file. Selectors narrow the choice down, and so does the name of
+    a contract.
 
     Raises:
         Refusal: no contract takes the file's tensors, or no selector matches.
     """
     made = {
         case: GivenInputs({spec.name: tensor.array}, f"{file.path}:{tensor.name}")
-        for contract in contracts().values()
+        for known in contracts().values()
+        if contract in (None, known.name)
         for tensor in file.tensors
-        for case, spec in _cases_for_tensor(contract, tensor)
+        for case, spec in _cases_for_tensor(known, tensor)
     }
     ids = {str(case): case for case in made}
     if not made:
-        raise Refusal(f"{file.path}: no contract takes its tensors", hint="`tileproof list` shows the contracts")
+        who = "no contract takes its tensors" if contract is None else f"{contract} takes none of its tensors"
+        raise Refusal(f"{file.path}: {who}", hint="`tileproof list` shows the contracts")
     if not selectors:
         return made
     chosen = {case for selector in selectors for case in _matching(selector, ids)}

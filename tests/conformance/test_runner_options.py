@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tileproof.conformance.cli import main
@@ -54,6 +55,32 @@ def test_a_file_given_as_a_case_points_to_input(tmp_path: Path, capsys: pytest.C
     path.write_bytes(b"")
     assert main(["check", str(path)]) == 2
     assert f"--input {path}" in capsys.readouterr().err
+
+
+@pytest.fixture
+def tensor_file(tmp_path: Path) -> str:
+    path = tmp_path / "x.npy"
+    np.save(path, np.ones((2, 8), np.float32))
+    return str(path)
+
+
+def test_a_fault_of_a_contract_that_takes_no_tensor_of_the_file_is_said(
+    tensor_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its edited kernel must not be compiled under another contract's name."""
+    assert main(["check", "--fault", "tma-full-parity", "--input", tensor_file]) == 2
+    assert "takes none of its tensors" in capsys.readouterr().err
+
+
+def test_a_tier_of_a_users_own_tensors_is_refused(tensor_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--tier", "full", "--input", tensor_file]) == 2
+    assert "--tier full is given with --input" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [["ninfer_quantize/*"], ["--tier", "smoke"]])
+def test_the_list_of_faults_is_not_narrowed_down(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--faults", *more]) == 2
+    assert "are given with --faults" in capsys.readouterr().err
 
 
 def test_a_fault_of_another_contract_than_the_selected_cases_is_said(capsys: pytest.CaptureFixture[str]) -> None:
