@@ -7,6 +7,7 @@ import typer
 
 from tileproof.conformance.show import BlockSize, resource_rows, table
 from tileproof.conformance.show_gfx928 import MACHINE, occupancy_lines, stride_lines
+from tileproof.conformance.show_variant import variant_of
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.gfx928.occupancy import predicted_blocks
 
@@ -17,6 +18,9 @@ def show(
     arch: Annotated[list[str] | None, typer.Option(help="Architecture; may be given several times.")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of a block, where the code does not say.", min=1)] = None,
     shared: Annotated[int, typer.Option(help="Dynamic shared memory of a block, in bytes.", min=0)] = 0,
+    define: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Macro of the kernel's variant; may be repeated.")
+    ] = None,
     lds: Annotated[bool, typer.Option("--lds", help="Of gfx928: bank conflicts of every row stride.")] = False,
     occupancy: Annotated[
         bool, typer.Option("--occupancy", help="Of gfx928: two published laws against every accepted kernel.")
@@ -30,8 +34,9 @@ def show(
         raise Refusal(f"--lds and --occupancy are no views of {kernel!r}", hint=f"tileproof show {MACHINE} --lds")
     if not resources:
         raise Refusal("nothing to show was asked for", hint="give --resources")
-    rows = resource_rows(kernel, arch or ["sm_90a"], BlockSize(threads, shared))
-    sys.stdout.write("\n".join(table(rows)) + "\n")
+    variant = variant_of(kernel, define or ())
+    rows = resource_rows(kernel, arch or ["sm_90a"], BlockSize(threads, shared), variant)
+    sys.stdout.write("\n".join([*table(rows), *(f"with {macro}" for macro in variant)]) + "\n")
 
 
 def _machine(resources: bool, lds: bool, occupancy: bool) -> list[str]:

@@ -65,14 +65,22 @@ def _shipped_files() -> Iterator[Path]:
                 yield Path(str(file))
 
 
-def resource_rows(name: str, archs: Sequence[str], size: BlockSize) -> list[tuple[str, ...]]:
+def resource_rows(
+    name: str, archs: Sequence[str], size: BlockSize, defines: tuple[str, ...] = ()
+) -> list[tuple[str, ...]]:
     """One row of `HEADINGS` for each entry and architecture.
+
+    Args:
+        name: of a shipped kernel, or a file.
+        archs: to compile for.
+        size: of a block.
+        defines: macros, see `show_variant.variant_of`.
 
     Raises:
         Refusal: no such kernel, it does not compile, or its number of threads is not known.
     """
     file, text = source_of(name)
-    modules = [compile_source(text, name=file, arch=arch) for arch in archs]
+    modules = [compile_source(text, name=file, arch=arch, defines=defines) for arch in archs]
     return [row for module in modules for row in _rows(module, size)]
 
 
