@@ -28,7 +28,7 @@ from benchmarks.mm_fp8_gpu import peers
 from benchmarks.report import show
 from benchmarks.torch_graph import RUNS, captured
 from tileproof.conformance.environment import capture
-from tileproof.kernels.int8_arms import ARMS, TUNED_TILES, WGMMA, WGMMA_ARMS
+from tileproof.kernels.int8_arms import ARMS, TUNED_TILES, WGMMA, WGMMA_ARMS, TileArm, WgmmaArm
 from tileproof.kernels.int8_gemm import BF16, Int8Gemm, Product
 from tileproof.kernels.int8_router import TP4_M16
 from tileproof.kernels.int8_w8a8 import W8A8, Workspace
@@ -126,7 +126,8 @@ class Bench:
     def contenders(self) -> tuple[dict[str, Run], str]:
         """Ours and every tile that takes the shape, by name; and which kernel ours is."""
         gemm, shape, arm = Int8Gemm(self.device), self.shape, chosen(self.shape)
-        takes = [tile.name for tile in (*TUNED_TILES, *WGMMA) if tile.obstacle(shape.m, shape.n, shape.k) is None]
+        tiles: tuple[TileArm | WgmmaArm, ...] = (*TUNED_TILES, *WGMMA)
+        takes = [tile.name for tile in tiles if tile.obstacle(shape.m, shape.n, shape.k) is None]
         names = {OURS: arm} | {name: name for name in takes if name != arm}
         with self.device.recorded() as launches:
             for name in names.values():
