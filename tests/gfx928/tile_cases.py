@@ -1,4 +1,4 @@
-"""Products for tile kernels, and what they must give: the int64 oracle with the seed's epilogue."""
+"""Products for tile kernels, and what they must give: the int64 oracle with metainfer's epilogue."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ BY_NAME = {kernel.name: kernel for kernel in ACCEPTED_TILES}
 
 
 def inputs(kernel: TileKernel, m: int, stages: int, column_tiles: int = 1, fill: int | None = None) -> TileInputs:
-    """Random int8 of all values, or one value everywhere; scales below 0.01, as the seed's benchmark draws them."""
+    """Random int8 of all values, or one value everywhere; scales below 0.01, as metainfer's benchmark draws them."""
     random = np.random.default_rng(20260724 + m + stages)
     n, k = kernel.columns * column_tiles, kernel.stage * stages
     x = random.integers(-128, 128, (m, k), np.int8)
