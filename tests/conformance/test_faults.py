@@ -92,7 +92,7 @@ def sim() -> Device:
 def test_there_are_at_least_ten_faults_each_with_a_precedent_and_a_case() -> None:
     assert len(KERNEL_FAULTS) >= 10
     assert all(one.precedent and one.what and one.expected for one in faults().values())
-    # In test_fp8_a8_tma_faults.py, test_astrai_faults.py, test_astrai_mm_fp8.py, test_astrai_linear.py,
+    # In test_fp8_a8_tma_faults.py, test_astrai_faults.py, test_astrai_mm_fp8.py, test_astrai_linear_contract.py,
     # test_metainfer_pack.py, test_metainfer_w8a8.py.
     elsewhere = {one.name for one in (*TMA, *ASTRAI, *MM, *LINEAR, *PACK, *W8A8)}
     assert CATCHING.keys() | GEMM_CATCHING.keys() | elsewhere == faults().keys()
