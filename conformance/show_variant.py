@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tileproof.kernels import fp8_quantize_tensor, int8_gemm, int8_pack, mm_fp8
-from tileproof.kernels.int8_arms import ARMS, GENERIC_TILES, DecodeArm
+from tileproof.kernels.int8_arms import ARMS, GENERIC_TILES, WGMMA, DecodeArm
 from tileproof.kernels.mm_fp8_dispatch import Layout, Route
 from tileproof.oracle.refusal import Refusal
 
@@ -26,6 +26,7 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     int8_gemm.SCALAR: (_ORDER,),
     int8_gemm.TILE: (*GENERIC_TILES[0].defines, _ORDER),
     int8_gemm.DECODE: (*_DECODE.defines(_DECODE_ROWS), _ORDER),
+    int8_gemm.WGMMA: WGMMA[0].defines,
 }
 """By kernel."""
 
