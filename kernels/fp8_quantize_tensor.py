@@ -19,6 +19,7 @@ from tileproof.kernels.fp8_scale_ring import F32, ScaleRing, no_fold
 from tileproof.kernels.launcher import Dimension, Kernel, Launch, Layout, Role, TensorRule, check_tensors
 from tileproof.kernels.source import kernel_text
 from tileproof.kernels.tensor import Tensor
+from tileproof.oracle.arguments import whole
 from tileproof.oracle.formats import E4M3FN, E5M2, FloatFormat
 from tileproof.oracle.refusal import Refusal
 
@@ -123,7 +124,7 @@ class QuantizeTensor:
             Refusal: an argument is not as described, or an output overlaps another argument.
             DeviceError: the device failed.
         """
-        if not 1 <= max_blocks <= MAX_BLOCKS:
+        if not 1 <= whole("max_blocks", max_blocks) <= MAX_BLOCKS:
             raise Refusal(f"max_blocks is {max_blocks}; it must lie in 1..{MAX_BLOCKS}")
         extents = self._check(x, rows, transposed, scale, ring, amax)
         route = select_route(x, rows, transposed)

@@ -12,6 +12,7 @@ import numpy as np
 from tileproof.kernels.device import Device
 from tileproof.kernels.launcher import Dimension, Layout, Role, TensorRule, check_tensors
 from tileproof.kernels.tensor import Tensor
+from tileproof.oracle.arguments import whole
 from tileproof.oracle.formats import E4M3FN, E5M2, FloatFormat
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.ring.ring_stage import Field, RingStage
@@ -92,6 +93,9 @@ class ScaleRing:
 
     def check(self, device: Device) -> None:
         """Raises: Refusal naming what is not as described."""
+        # NOTE: the structure Fold takes integers, and would cut half a power of two off a margin.
+        for name in ("window", "index", "margin", "current"):
+            whole(f"the ring's {name}", getattr(self, name))
         if self.window < 1:
             raise Refusal(f"the ring has a window of {self.window}; the least is 1")
         if self.target.name not in LARGEST:

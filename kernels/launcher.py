@@ -200,7 +200,8 @@ def is_aligned(tensor: Tensor, alignment_bytes: int) -> bool:
 def _check_type(rule: TensorRule, tensor: Tensor) -> None:
     if tensor.dtype not in rule.dtypes:
         legal = " or ".join(dtype.name for dtype in rule.dtypes)
-        raise Refusal(f"{rule.name} has element type {tensor.dtype.name}; it must be {legal}")
+        order = "" if tensor.dtype.isnative else " of the other byte order"
+        raise Refusal(f"{rule.name} has element type {tensor.dtype.name}{order}; it must be {legal}")
     rank = len(rule.dimensions)
     if len(tensor.shape) != rank:
         names = ", ".join(dimension.name for dimension in rule.dimensions)

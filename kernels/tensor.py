@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from tileproof.kernels.device import Buffer
+from tileproof.oracle.arguments import whole
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A strided view; nothing about it is checked before a launch.
+    """A strided view; that its numbers are whole is all that is checked before a launch.
 
     Args:
         buffer: the allocation.
@@ -26,6 +27,9 @@ class Tensor:
         shape: extents, outermost first.
         strides: elements from one index to the next, per dimension.
         offset_bytes: from the buffer's first byte to the first element.
+
+    Raises:
+        Refusal: an extent, a stride or the offset is no whole number.
     """
 
     buffer: Buffer
@@ -33,6 +37,12 @@ class Tensor:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        # NOTE: numpy's integers wrap at their width: 65,536 rows of 65,536 elements, as int32, would be no element.
+        object.__setattr__(self, "shape", tuple(whole("an extent", extent) for extent in self.shape))
+        object.__setattr__(self, "strides", tuple(whole("a stride", stride) for stride in self.strides))
+        object.__setattr__(self, "offset_bytes", whole("offset_bytes", self.offset_bytes))
 
     @classmethod
     def whole(cls, buffer: Buffer) -> "Tensor":

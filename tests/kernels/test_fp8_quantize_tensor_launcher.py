@@ -1,5 +1,6 @@
 """What the tensor quantiser's launcher refuses, which route and grid it takes, and what its source promises."""
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -111,7 +112,7 @@ def _other_type(call: Call) -> None:
     call.x = call.tensor(np.ones((ROWS, COLUMNS)))
 
 
-def _blocks(count: int) -> Callable[[Call], None]:
+def _blocks(count: Any) -> Callable[[Call], None]:
     def change(call: Call) -> None:
         call.max_blocks = count
 
@@ -136,6 +137,12 @@ REFUSALS: dict[str, tuple[Callable[[Call], None], str]] = {
     "negative index": (lambda call: call.changed_ring(index=-1), "index -1"),
     "window": (lambda call: call.changed_ring(window=0), "a window of 0"),
     "margin": (lambda call: call.changed_ring(margin=127), "margin 127"),
+    "half a margin": (lambda call: call.changed_ring(margin=0.5), "margin = 0.5 of type float is no whole number"),
+    "no margin": (lambda call: call.changed_ring(margin=math.nan), "margin = nan of type float"),
+    "index and a half": (lambda call: call.changed_ring(index=1.5), "index = 1.5 of type float"),
+    "a pair of truth": (lambda call: call.changed_ring(current=True), "current = True of type bool"),
+    "a window of text": (lambda call: call.changed_ring(window="2"), "window = '2' of type str"),
+    "a block and a half": (_blocks(1.5), "max_blocks = 1.5 of type float"),
     "pair": (lambda call: call.changed_ring(current=2), "no pair 2"),
     "target": (lambda call: call.changed_ring(target=E2M1FN), "scales for E2M1FN"),
 }

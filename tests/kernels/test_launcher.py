@@ -156,6 +156,21 @@ def test_no_rows_means_nothing_to_launch(device: FakeDevice) -> None:
     assert device.launched == []
 
 
+def test_extents_of_a_narrow_integer_type_do_not_wrap(device: FakeDevice) -> None:
+    """2^16 rows of 2^16 elements are 0 elements modulo 2^32, which would be a legal, empty tensor."""
+    side, tensors = np.int32(2**16), arguments(device)
+    huge = {name: Tensor(one.buffer, one.dtype, (side, side), (side, 1)) for name, one in tensors.items()}
+    assert "covers bytes 0 to 8589934592" in str(refused(device, tensors | {"x": huge["x"]}))
+
+
+@pytest.mark.parametrize(
+    "numbers", [{"shape": (3, 64.0)}, {"strides": (64, True)}, {"shape": (np.array([3]), 64)}, {"offset_bytes": 0.5}]
+)
+def test_a_view_of_numbers_that_are_not_whole_is_refused(device: FakeDevice, numbers: dict[str, Any]) -> None:
+    with pytest.raises(Refusal, match="is no whole number"):
+        replace(new(device, (3, 64), F32), **numbers)
+
+
 def test_no_rows_are_still_checked(device: FakeDevice) -> None:
     tensors = arguments(device, tokens=0)
     assert "x has element type int8" in str(refused(device, tensors | {"x": new(device, (0, 64), np.dtype(np.int8))}))
@@ -165,6 +180,7 @@ def test_no_rows_are_still_checked(device: FakeDevice) -> None:
     ("name", "dtype", "message"),
     [
         ("x", np.dtype(np.float64), "x has element type float64; it must be bfloat16 or float16 or float32"),
+        ("x", np.dtype(np.float32).newbyteorder(), "x has element type float32 of the other byte order; it must be"),
         ("codes", np.dtype(np.int8), "codes has element type int8; it must be uint8"),
         ("scales", BF16, "scales has element type bfloat16; it must be float32"),
     ],
