@@ -158,7 +158,8 @@ def test_no_rows_means_nothing_to_launch(device: FakeDevice) -> None:
 
 def test_extents_of_a_narrow_integer_type_do_not_wrap(device: FakeDevice) -> None:
     """2^16 rows of 2^16 elements are 0 elements modulo 2^32, which would be a legal, empty tensor."""
-    side, tensors = np.int32(2**16), arguments(device)
+    side: Any = np.int32(2**16)
+    tensors = arguments(device)
     huge = {name: Tensor(one.buffer, one.dtype, (side, side), (side, 1)) for name, one in tensors.items()}
     assert "covers bytes 0 to 8589934592" in str(refused(device, tensors | {"x": huge["x"]}))
 
