@@ -37,8 +37,16 @@ def test_the_shipped_kernels_keep_their_contract(case: Case, sim: Device) -> Non
 
 
 def test_a_split_k_is_clean_under_a_hostile_schedule() -> None:
-    for case in SPLIT:
+    of_each_route = {case.route: case for case in SPLIT}
+    for case in of_each_route.values():
         assert run_case(case, Device(schedule="adversarial", seed=1)).findings == (), case
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_a_split_k_is_clean_under_twenty_hostile_schedules(seed: int) -> None:
+    for case in SPLIT:
+        assert run_case(case, Device(schedule="adversarial", seed=seed)).findings == (), case
 
 
 @pytest.mark.slow

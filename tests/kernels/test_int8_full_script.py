@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tileproof.kernels.int8_arms import ARMS, TUNED_TILES, WGMMA_ARMS
 from tileproof.kernels.int8_router import Family, Tuned
 from tileproof.simulators.ptx.device import Device
 
@@ -39,16 +40,30 @@ def test_every_weight_of_production_and_every_m_are_in_it() -> None:
     assert {1, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 3071, 3073, 4095, 4097} <= set(module.ROWS)
 
 
-def test_packs_and_products_agree_with_the_oracle() -> None:
+def test_every_kernel_that_takes_a_product_is_forced() -> None:
+    forced = script().forced
+    assert set(forced(16, 128, 128, "panel-64")) == {*ARMS}
+    assert set(forced(129, 256, 64, "n-major")) == {
+        *(arm.name for arm in TUNED_TILES),
+        *WGMMA_ARMS,
+        "scalar",
+    }
+    assert "scalar" not in set(forced(4096, 128, 128, "n-major"))
+
+
+def test_packs_and_products_agree_with_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
     module, device = script(), Device(schedule="friendly")
     tally = module.Tally()
     module.packs(device, tally, [("panel-64", 32, 64)])
     assert (tally.launches, tally.different, dict(tally.arms)) == (4, 0, {"vector": 2, "scalar": 2})
     tally = module.Tally()
+    some = ("decode-fused", "decode-partial", "64x64x64-b2")
+    takes = module.forced
+    monkeypatch.setattr(module, "forced", lambda *given: [arm for arm in takes(*given) if arm in some])
     module.products(device, tally, FAMILY, K, N, (16, 33))
     assert (tally.different, tally.wrong) == (0, [])
     assert tally.arms["64x64x64-b2"] == 3, "forced twice and chosen once"
-    assert {"decode-fused", "decode-partial", "decode-in-block", "scalar", "256x64x64-b2"} <= tally.arms.keys()
+    assert tally.arms.keys() == {*some, "scalar"}
 
 
 def test_a_wrong_output_is_counted() -> None:

@@ -138,7 +138,10 @@ def test_a_fused_combine_needs_nothing_cleared_between_launches(seed: int) -> No
         assert set(workspace.arrivals.buffer.download()) == {3 * launches}
 
 
-@pytest.mark.parametrize("arm", [arm for arm in ARMS if arm != "decode-fused"])
+GATE = ("64x128x64-b1", "128x64x128-b1", "decode-in-block", "scalar")
+
+
+@pytest.mark.parametrize("arm", [arm if arm in GATE else pytest.param(arm, marks=pytest.mark.slow) for arm in ARMS])
 def test_every_kernel_can_be_forced(arm: str, sim: Device) -> None:
     call = Call(sim, 18)
     operator = W8A8(sim, SMALL)
