@@ -186,28 +186,31 @@ class Fp8Linear:
         running = _Running()
         if input is not None or weight is not None:
             own = self._cast(running, state, Role.GRADIENT, rows, True)
-            assert own.transposed is not None
-            assert saved.x.transposed is not None
-            scales = self._allocate((3,), F32)
-            own_scale, of_input, of_weight = (_element(scales, at) for at in range(3))
-            running.launches.append(
-                self._scalars(
-                    (
-                        Scalar(own_scale, own.scale),
-                        Scalar(of_input, own.scale, saved.w.scale),
-                        Scalar(of_weight, own.scale, saved.x.scale),
-                    )
-                )
-            )
-            record = state.recipe.formats.backward
-            if input is not None:
-                turned = saved.w.transposed or _turned(saved.w.rows)
-                self._multiply(running, record, own.rows, turned, of_input, flattened("input", input))
-            if weight is not None:
-                self._multiply(running, record, own.transposed, saved.x.transposed, of_weight, weight)
+            self._gradients(running, saved, own, input, weight)
         if bias is not None:
             running.launches.append(self._bias_gradient(rows, bias))
         return Pass(tuple(running.launches), tuple(running.folded))
+
+    def _gradients(
+        self, running: _Running, saved: Saved, own: Cast, input: Tensor | None, weight: Tensor | None
+    ) -> None:
+        """The products of the gradient's codes with those of the forward pass."""
+        assert own.transposed is not None
+        assert saved.x.transposed is not None
+        made = self._allocate((3,), F32)
+        own_scale, of_input, of_weight = (_element(made, at) for at in range(3))
+        scalars = (
+            Scalar(own_scale, own.scale),
+            Scalar(of_input, own.scale, saved.w.scale),
+            Scalar(of_weight, own.scale, saved.x.scale),
+        )
+        running.launches.append(self._scalars(scalars))
+        record = saved.state.recipe.formats.backward
+        if input is not None:
+            turned = saved.w.transposed or _turned(saved.w.rows)
+            self._multiply(running, record, own.rows, turned, of_input, flattened("input", input))
+        if weight is not None:
+            self._multiply(running, record, own.transposed, saved.x.transposed, of_weight, weight)
 
     def _weight_cast(self, running: _Running, state: LinearState, weight: AnyWeight, gradients: bool) -> Cast:
         if isinstance(weight, QuantizedWeight):
