@@ -55,7 +55,7 @@ FAULTS = (
         "MetaInfer decode skill, o_proj in tile pairs",
         MISMATCH,
         Edit("Layout::kPartner == 16 ? n + i % 8 + i / 8 * 16 : n + i;", "n + i;"),
-        possible=UNWRITTEN,
+        possible=UNWRITTEN | frozenset({FindingKind.RACE}),
     ),
     _fault(
         "partial-patch-moved-whole",
