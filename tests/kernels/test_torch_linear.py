@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-pytestmark = pytest.mark.slow
-torch = pytest.importorskip("torch")
-
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "h200"))
 
 
+@pytest.mark.slow
 def test_a_transformer_trained_through_torch_keeps_its_rings_beside_the_oracle() -> None:
+    torch = pytest.importorskip("torch")
     from torch_linear import HostBridge, Runtime
     from train import Rings, Size, built, language
 

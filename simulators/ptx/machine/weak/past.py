@@ -6,10 +6,11 @@ or it knows of the write: PTX orders nothing else for weak loads.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.machine.memory import Bytes, Lanes, Mask
 
@@ -39,14 +40,19 @@ class Was:
     lanes: Lanes
     epochs: Lanes
 
+    @property
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        """All of them, in the order of the attributes."""
+        return self.offsets, self.values, self.written, self.blocks, self.lanes, self.epochs
+
     def take(self, chosen: Any) -> "Was":
         """Some of the bytes."""
-        return Was(*(getattr(self, field.name)[chosen] for field in fields(self)))
+        return Was(*(column[chosen] for column in self.columns))
 
     @classmethod
     def of(cls, parts: Sequence["Was"]) -> "Was":
         """Bytes one after the other."""
-        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+        return cls(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True)))
 
 
 @dataclass(frozen=True)
