@@ -4,7 +4,6 @@ A row is one byte of one block. Its key is the byte's offset and the block, so t
 rows are sorted by key, and a block has one row of a byte at most: its own later store replaces an earlier one.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.machine.memory import Bytes, Lanes, Mask
+from tileproof.simulators.ptx.machine.weak.columns import Columns
 
 BLOCK_BITS = 20
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(Columns):
     """Bytes of stores.
 
     Attributes:
@@ -52,15 +52,6 @@ class Rows:
         """Whose stores they are."""
         blocks: Lanes = self.keys & ((1 << BLOCK_BITS) - 1)
         return blocks
-
-    @classmethod
-    def of(cls, parts: Sequence["Rows"]) -> "Rows":
-        """Rows one after the other."""
-        return cls(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True)))
-
-    def take(self, chosen: Any) -> "Rows":
-        """Some of the rows."""
-        return Rows(*(column[chosen] for column in self.columns))
 
     def joined(self, others: "Rows") -> "Rows":
         """These and later rows; of one key the last row stays."""

@@ -5,7 +5,7 @@ may see the value unless its block has itself written the byte or looked at it b
 or it knows of the write: PTX orders nothing else for weak loads.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.simulators.ptx.machine.memory import Bytes, Lanes, Mask
+from tileproof.simulators.ptx.machine.weak.columns import Columns
 
 #: Values that a byte had, one behind the other, of which a load may see one.
 DEEPEST = 4
@@ -21,7 +22,7 @@ MOST_ROWS = 1 << 14
 
 
 @dataclass(frozen=True)
-class Was:
+class Was(Columns):
     """Bytes that lanes write, or look at by strong accesses, and what was there until then.
 
     Attributes:
@@ -44,15 +45,6 @@ class Was:
     def columns(self) -> tuple[NDArray[Any], ...]:
         """All of them, in the order of the attributes."""
         return self.offsets, self.values, self.written, self.blocks, self.lanes, self.epochs
-
-    def take(self, chosen: Any) -> "Was":
-        """Some of the bytes."""
-        return Was(*(column[chosen] for column in self.columns))
-
-    @classmethod
-    def of(cls, parts: Sequence["Was"]) -> "Was":
-        """Bytes one after the other."""
-        return cls(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True)))
 
 
 @dataclass(frozen=True)
