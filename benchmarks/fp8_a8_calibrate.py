@@ -9,18 +9,16 @@ most, if one does. Of all these the one whose worst choice is best wins, or the 
 several are within the limit. The record is one of kernels/fp8_a8_calibrations.json.
 """
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from math import log
-from pathlib import Path
 from statistics import median
 from typing import TypeAlias
 
 from benchmarks.fp8_a8_gpu import FORCED, Cell, choice, measure, token_costs, work_ratio, worst_choice
-from benchmarks.report import show
+from benchmarks.report import keep, show
 from tileproof.conformance.environment import capture
 from tileproof.kernels.fp8_a8_calibration import Calibration, Ceiling
 from tileproof.kernels.fp8_a8_call_site import ATTN_INPUT_PROJ, GDN_INPUT_PROJ, LINEAR_ADD, LINEAR_SWIGLU
@@ -163,7 +161,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     )
     if arguments:
         record = {"calibration": asdict(fitted), "worst": worst, "cells": [asdict(cell) for cell in cells]}
-        Path(arguments[0]).write_text(json.dumps(record, indent=1, default=str) + "\n")
+        keep(record, arguments[0])
 
 
 if __name__ == "__main__":

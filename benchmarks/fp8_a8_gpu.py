@@ -9,7 +9,6 @@ Operands stay where they are, so a weight that fits the L2 cache is read from th
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -22,7 +21,7 @@ import ml_dtypes
 import numpy as np
 
 from benchmarks.gpu_timing import Ratio, Times, take_turns
-from benchmarks.report import show
+from benchmarks.report import keep, show
 from tileproof.conformance.environment import capture
 from tileproof.kernels.compile import compile_source
 from tileproof.kernels.device import Buffer
@@ -271,7 +270,7 @@ def main(arguments: Sequence[str] = ()) -> None:
             "worst_choice": {"calibration": calibration.name, "ratio": worst, "where": where},
             "cells": [asdict(cell) for cell in cells],
         }
-        options.evidence.write_text(json.dumps(evidence, indent=1, default=str) + "\n")
+        keep(evidence, options.evidence)
 
 
 if __name__ == "__main__":

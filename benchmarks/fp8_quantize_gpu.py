@@ -7,19 +7,17 @@ as four times the L2 cache needs, and take turns. A copy moves what it reads and
 quantiser is credited with each element read once and each code and scale written once.
 """
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from benchmarks.gpu_timing import Times, take_turns
-from benchmarks.report import show
+from benchmarks.report import keep, show
 from tileproof.conformance.environment import capture
 from tileproof.kernels.fp8_quantize_rows import QuantizeRows
 from tileproof.kernels.recorded_launch import RecordingDevice
@@ -123,7 +121,7 @@ def main(arguments: Sequence[str] = ()) -> None:
             "l2_bytes": l2_bytes,
             "measured": [{**asdict(one), "share": one.share} for one in measured],
         }
-        Path(arguments[0]).write_text(json.dumps(evidence, indent=1, default=str) + "\n")
+        keep(evidence, arguments[0])
 
 
 if __name__ == "__main__":

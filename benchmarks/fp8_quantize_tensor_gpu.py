@@ -8,12 +8,10 @@ nothing is folded yet. All contenders of a shape take turns in one process, as C
 as four times the L2 cache needs.
 """
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -21,7 +19,7 @@ import numpy as np
 
 from benchmarks.gpu_timing import Ratio, Times, take_turns
 from benchmarks.mm_fp8_gpu import peers
-from benchmarks.report import show
+from benchmarks.report import keep, show
 from benchmarks.torch_graph import captured
 from tileproof.conformance.environment import capture
 from tileproof.kernels.cupy_device import CupyBuffer
@@ -168,7 +166,7 @@ def main(arguments: Sequence[str] = ()) -> None:
             "torch": torch.__version__,
             "cells": [asdict(cell) for cell in cells],
         }
-        Path(arguments[0]).write_text(json.dumps(evidence, indent=1, default=str) + "\n")
+        keep(evidence, arguments[0])
 
 
 if __name__ == "__main__":

@@ -11,21 +11,19 @@ takes the shape is timed beside it. torch's second operand is W as it is stored 
 times the tuned decode kernels by MetaInfer's protocol: 100 runs first, then 30 samples of 100 replays, median and p90.
 """
 
-import json
 import statistics
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from math import exp, log
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.gpu_timing import Ratio, Times, take_turns
 from benchmarks.mm_fp8_gpu import peers
-from benchmarks.report import show
+from benchmarks.report import keep, show
 from benchmarks.torch_graph import RUNS, captured
 from tileproof.conformance.environment import capture
 from tileproof.kernels.int8_arms import ARMS, TUNED_TILES, WGMMA, WGMMA_ARMS, TileArm, WgmmaArm
@@ -230,12 +228,8 @@ def main(arguments: Sequence[str] = ()) -> None:
         show(f"geometric mean {geometric_mean(cells):.3f}, worst {worst.speed} at {worst.shape}")
         what = f"times of {RUNS} runs of the INT8 products and of torch._int_mm, taking turns, milliseconds"
         evidence |= {"what": what, "geometric_mean": geometric_mean(cells), "cells": [asdict(cell) for cell in cells]}
-    _keep(paths, evidence)
-
-
-def _keep(paths: Sequence[str], evidence: Mapping[str, object]) -> None:
     if paths:
-        Path(paths[0]).write_text(json.dumps(evidence, indent=1, default=str) + "\n")
+        keep(evidence, paths[0])
 
 
 if __name__ == "__main__":

@@ -8,20 +8,18 @@ variants, forced. torch takes NT only: for dX and dW its operands are transposed
 a batch is one call a matrix.
 """
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from benchmarks.gpu_timing import Ratio, Times, take_turns
-from benchmarks.report import show
+from benchmarks.report import keep, show
 from benchmarks.torch_graph import RUNS, captured
 from tileproof.conformance.environment import capture
 from tileproof.kernels.cupy_device import CupyBuffer
@@ -216,7 +214,7 @@ def main(arguments: Sequence[str] = ()) -> None:
             "sm_count": device.sm_count,
             "cells": [asdict(cell) for cell in cells],
         }
-        Path(arguments[0]).write_text(json.dumps(evidence, indent=1, default=str) + "\n")
+        keep(evidence, arguments[0])
 
 
 if __name__ == "__main__":

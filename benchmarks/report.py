@@ -1,14 +1,21 @@
 """Timing and output shared by the benchmarks."""
 
+import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 
 def show(line: str) -> None:
     """Writes one line at once, so that a long benchmark is seen at work."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
+
+
+def keep(evidence: Mapping[str, object], path: str | Path) -> None:
+    """Writes what was measured as JSON; what JSON does not know, in words."""
+    Path(path).write_text(json.dumps(evidence, indent=1, default=str) + "\n")
 
 
 def best_seconds(
