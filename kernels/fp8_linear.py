@@ -351,7 +351,8 @@ def _check(device: Device, listed: Sequence[tuple[TensorRule, Tensor]]) -> None:
 
 
 def _check_leading(name: str, tensor: Tensor, leading: tuple[int, ...]) -> None:
-    if tensor.shape[:-1] != leading and prod(tensor.shape[:-1]) != prod(leading):
+    # NOTE: rows are what counts: a cast that layers share has them flattened.
+    if prod(tensor.shape[:-1]) != prod(leading):
         raise Refusal(f"{name} has leading dimensions {tensor.shape[:-1]}; x has {leading}")
 
 
