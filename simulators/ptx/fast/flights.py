@@ -105,7 +105,7 @@ def add(
 
 @part
 def finish(spaces: Any, allocations: Any, lanes: Any) -> Any:
-    """Copies of groups that their lanes know to be complete land; how many, or -1 where that is not for this code."""
+    """Copies of groups that their lanes know to be complete land; how many. Asked for where `may_finish` holds."""
     line, shared, complete = spaces[FLIGHTS], spaces[SHARED], counts_at(spaces[COPIES, COMPLETE], lanes)
     state = offsets_at(line[FLIGHT_STATE], STATES)
     count, kept = state[COUNT], 0
