@@ -67,6 +67,38 @@ class Tally:
             self.wrong.append(f"{what}: {wrong} of {seen.size} differ, the first at flat index {at}")
 
 
+@dataclass
+class Evidence:
+    """What one run compared; kept after every weight, so that a run cut short leaves what it had."""
+
+    packs: Tally = field(default_factory=Tally)
+    products: Tally = field(default_factory=Tally)
+    weights: list[str] = field(default_factory=list)
+    graphs: list[dict[str, Any]] = field(default_factory=list)
+
+    def wrong(self) -> list[str]:
+        """What differs, in words."""
+        graphs = [
+            f"graph of {graph['route']}: {graph['different']} differ" for graph in self.graphs if graph["different"]
+        ]
+        return [*self.packs.wrong, *self.products.wrong, *graphs]
+
+    def line(self) -> str:
+        """Where the run stands."""
+        packed, computed = self.packs, self.products
+        last = self.weights[-1] if self.weights else "no weight"
+        return (
+            f"{last}: packs {packed.launches} launches, {packed.values} bytes, {packed.different} differ; "
+            f"products {computed.launches} launches, {computed.values} outputs, {computed.different} differ"
+        )
+
+    def keep(self, path: Path) -> None:
+        """As JSON."""
+        what = "packed weights, INT8 products and graphs of them, every byte against the oracle"
+        said = {"what": what, "environment": asdict(capture()), **asdict(self)}
+        path.write_text(json.dumps(said, indent=1, default=str) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("evidence", type=Path)
@@ -75,32 +107,22 @@ def main() -> None:
     from tileproof.kernels.recorded_launch import RecordingDevice
 
     device = RecordingDevice()
-    packed, computed = Tally(), Tally()
-    packs(device, packed, production_weights())
+    evidence = Evidence()
+    packs(device, evidence.packs, production_weights())
     for name in given.families:
         for k, n in weights_of(FAMILIES[name]):
-            products(device, computed, FAMILIES[name], k, n, ROWS)
-            sys.stdout.write(f"{name} {k} x {n}: {computed.launches} launches, {computed.different} differ\n")
+            products(device, evidence.products, FAMILIES[name], k, n, ROWS)
+            evidence.weights.append(f"{name} {k} x {n}")
+            sys.stdout.write(evidence.line() + "\n")
             sys.stdout.flush()
-    graphs = [
+            evidence.keep(given.evidence)
+    evidence.graphs = [
         replayed(device, FAMILIES["TP4 M16"], 16, 4096, 2560),
         replayed(device, FAMILIES["TP4 M4096"], 4096, 2048, 4096),
     ]
-    evidence = {
-        "what": "packed weights, INT8 products and graphs of them, every byte against the oracle",
-        "environment": asdict(capture()),
-        "packs": asdict(packed),
-        "products": asdict(computed),
-        "graphs": graphs,
-    }
-    given.evidence.write_text(json.dumps(evidence, indent=1, default=str) + "\n")
-    bad = packed.different + computed.different + sum(graph["different"] for graph in graphs)
-    sys.stdout.write(f"packs: {packed.launches} launches, {packed.values} bytes, {packed.different} differ\n")
-    sys.stdout.write(
-        f"products: {computed.launches} launches, {computed.values} outputs, {computed.different} differ\n"
-    )
-    sys.stdout.write("\n".join([*packed.wrong, *computed.wrong, *map(str, graphs)]) + "\n")
-    sys.exit(1 if bad else 0)
+    evidence.keep(given.evidence)
+    sys.stdout.write("\n".join([evidence.line(), *evidence.wrong(), *map(str, evidence.graphs)]) + "\n")
+    sys.exit(1 if evidence.wrong() else 0)
 
 
 def production_weights() -> list[tuple[str, int, int]]:
