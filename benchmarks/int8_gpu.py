@@ -3,8 +3,8 @@
     python -m benchmarks.int8_gpu [EVIDENCE.json]
 
 All contenders of a shape take turns in one process, as CUDA graphs of ten runs each. Ratios are medians over the
-repetitions, with the least and the largest; above 1 ours is faster. `ours` is `chosen` below; every other tile that
-takes the shape is timed beside it. torch's second operand is W as it is stored for it, [N, K] transposed.
+repetitions, with the least and the largest; above 1 ours is faster. `ours` is what `wgmma_arm` says; every other tile
+that takes the shape is timed beside it. torch's second operand is W as it is stored for it, [N, K] transposed.
 
     python -m benchmarks.int8_gpu --decode [EVIDENCE.json]
 
@@ -26,7 +26,7 @@ from benchmarks.mm_fp8_gpu import peers
 from benchmarks.report import keep, show
 from benchmarks.torch_graph import RUNS, captured
 from tileproof.conformance.environment import capture
-from tileproof.kernels.int8_arms import ARMS, TUNED_TILES, WGMMA, WGMMA_ARMS, TileArm, WgmmaArm
+from tileproof.kernels.int8_arms import TUNED_TILES, WGMMA, TileArm, WgmmaArm, wgmma_arm
 from tileproof.kernels.int8_gemm import BF16, Int8Gemm, Product
 from tileproof.kernels.int8_router import TP4_M16
 from tileproof.kernels.int8_w8a8 import W8A8, Workspace
@@ -69,13 +69,6 @@ SHAPES = tuple(
         (8192, 8192, 8192),
     )
 )
-
-
-def chosen(shape: Shape) -> str:
-    """The kernel that counts as ours; not tuned by measurement yet."""
-    preferred = ("wgmma-128x128-s3", "128x64x64-b2")
-    known = ARMS | WGMMA_ARMS
-    return next(name for name in preferred if known[name].obstacle(shape.m, shape.n, shape.k) is None)
 
 
 @dataclass(frozen=True)
@@ -123,7 +116,7 @@ class Bench:
 
     def contenders(self) -> tuple[dict[str, Run], str]:
         """Ours and every tile that takes the shape, by name; and which kernel ours is."""
-        gemm, shape, arm = Int8Gemm(self.device), self.shape, chosen(self.shape)
+        gemm, shape, arm = Int8Gemm(self.device), self.shape, wgmma_arm(self.shape.m, self.shape.n).name
         tiles: tuple[TileArm | WgmmaArm, ...] = (*TUNED_TILES, *WGMMA)
         takes = [tile.name for tile in tiles if tile.obstacle(shape.m, shape.n, shape.k) is None]
         names = {OURS: arm} | {name: name for name in takes if name != arm}

@@ -193,6 +193,23 @@ WGMMA = (WgmmaArm(128, 3), WgmmaArm(128, 4), WgmmaArm(256, 4))
 WGMMA_ARMS: dict[str, Arm] = {arm.name: arm for arm in WGMMA}
 """By name: the kernels of WGMMA_ARCH and WGMMA_PACK. The router takes none of them; a caller may."""
 
+WGMMA_SM_COUNT = 132
+"""Multiprocessors of the H200 on which the choice among them was measured; and waves from which wide tiles were faster:
+at 15.5 they took 0.878 of the other's time, at 3.9 1.04 (measured on H200, int8_speed.json)."""
+WGMMA_WIDE_WAVES = 8
+
+
+def wgmma_arm(m: int, n: int) -> WgmmaArm:
+    """Which of the kernels with wgmma is faster on an H200, for N a multiple of 128 and K of some hundreds or more.
+
+    Wide tiles where they come in many waves; a deep ring where a multiprocessor gets one block at most; else three
+    stages, which leave room for two blocks.
+    """
+    shallow, deep, wide = WGMMA
+    if n % wide.columns == 0 and ceil_div(m, WGMMA_ROWS) * (n // wide.columns) >= WGMMA_WIDE_WAVES * WGMMA_SM_COUNT:
+        return wide
+    return deep if ceil_div(m, WGMMA_ROWS) * ceil_div(n, deep.columns) <= WGMMA_SM_COUNT else shallow
+
 
 def split_of(k: int, parts: int) -> tuple[int, ...]:
     """Where the parts of K begin, and where the last ends, in k: boundaries at whole stages, not always alike."""

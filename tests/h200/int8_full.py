@@ -11,7 +11,6 @@ captured once, replayed twelve times on other contents.
 import argparse
 import json
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -53,7 +52,7 @@ class Tally:
     values: int = 0
     different: int = 0
     wrong: list[str] = field(default_factory=list)
-    arms: Counter[str] = field(default_factory=Counter)
+    arms: dict[str, int] = field(default_factory=dict)
 
     def add(self, what: str, arm: str, seen: NDArray[Any], right: NDArray[Any]) -> None:
         """One launch."""
@@ -61,7 +60,7 @@ class Tally:
         self.launches += 1
         self.values += seen.size
         self.different += wrong
-        self.arms[arm] += 1
+        self.arms[arm] = self.arms.get(arm, 0) + 1
         if wrong:
             at = int(np.flatnonzero((seen != right).reshape(-1))[0])
             self.wrong.append(f"{what}: {wrong} of {seen.size} differ, the first at flat index {at}")
