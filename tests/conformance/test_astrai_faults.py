@@ -66,8 +66,8 @@ GATE = (
 
 
 @cache
-def device(schedule: str = "friendly", seed: int = 0) -> Device:
-    return Device(schedule=schedule, seed=seed)
+def device() -> Device:
+    return Device()
 
 
 def kinds(one: Fault, case: str, on: Device) -> set[FindingKind]:
@@ -99,7 +99,9 @@ def test_every_fault_is_found_by_a_finding_of_the_right_kind(name: str) -> None:
 @pytest.mark.parametrize("name", CATCHING)
 @pytest.mark.parametrize("seed", range(10))
 def test_every_fault_is_found_under_hostile_schedules(name: str, seed: int) -> None:
-    found = kinds(named(name), CATCHING[name], device("adversarial", seed))
+    # NOTE: a device of its own, as every run of a case has: draws go on from launch to launch, and there are orders in
+    # which a wrong ticket publishes the right scale (3 of 60 seeds: the largest amax comes with the last blocks).
+    found = kinds(named(name), CATCHING[name], Device(schedule="adversarial", seed=seed))
     assert named(name).caught(found), found
 
 

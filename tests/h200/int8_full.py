@@ -4,8 +4,7 @@
 
 Packs: every weight of `oracle.layouts` that metainfer's kernels read, both ways, in vectors and in bytes. Products:
 every weight of every family at every M, through the router and through each kernel that takes it, against exact int64
-sums; the scalar kernel is forced up to M = 129 and reached by the router beyond. Graphs: a fused decode and a tile,
-captured once, replayed twelve times on other contents.
+sums. Graphs: a fused decode and a tile, captured once, replayed twelve times on other contents.
 """
 
 import argparse
@@ -36,8 +35,6 @@ from tileproof.oracle.products.integer_matrix import multiply_integers
 BF16 = np.dtype(ml_dtypes.bfloat16)
 ROWS = (1, 2, 4, 8, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 3071, 3072, 3073, 4095, 4096, 4097)
 EXTREME_ROWS = (16, 129, 4096)
-SCALAR_ROWS = 129
-"""The most rows for which the scalar kernel is forced."""
 PLANES = 16
 M3072_WEIGHT = (4096, 1536)
 REPLAYS = 12
@@ -214,7 +211,7 @@ def products(device: Device, tally: Tally, family: Family, k: int, n: int, rows:
 def forced(m: int, n: int, k: int, pack: str) -> Iterator[str]:
     """The kernels that are forced for a product."""
     for name, arm in (ARMS | (WGMMA_ARMS if pack == WGMMA_PACK else {})).items():
-        if arm.obstacle(m, n, k) is None and (name != "scalar" or m <= SCALAR_ROWS):
+        if arm.obstacle(m, n, k) is None:
             yield name
 
 
