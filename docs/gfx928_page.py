@@ -93,11 +93,13 @@ two stages), and holds every stage to these rules. Exit code 0: proved, 1: refut
 
 {_rules()}
 Twenty-one listings written by hand break one thing each and are refuted by its rule; of all 720 orders of the six
-groups of the accepted loop only the six turns of the required circle are proved. A loop that branches inside has
-several orders and is refused, as are a wait in numbers, several loops, metadata that is missing, contradictory or of
-another target, control characters, and texts made to take long. Not proved: that the writes go to the other buffer
-and that lanes are masked right (wave programs check that), and that the listing is of the code object that was timed
-(its digest says that).
+groups of the accepted loop only the six turns of the required circle are proved. A loop that branches inside, or is
+left and entered again behind its beginning, has several orders and is refused, as are a wait in numbers, several
+loops, metadata that is missing, contradictory or of another target, control characters, and texts made to take long.
+So is what hides instructions: data, macros and conditions between them (`.long 0xbf8a0000` is a barrier), registers in
+a form that no compiler prints (`v[0x2a:0x2b]`) or chosen at run time. Not proved: that the writes go to the other
+buffer and that lanes are masked right (wave programs check that), and that the listing is of the code object that was
+timed (its digest says that).
 
 ## Ledger
 

@@ -271,6 +271,108 @@ def test_a_stage_without_writes_or_loads_is_refuted_for_that_alone(word: str, ru
     assert {violation.rule for violation in check_listing(text, M3072).violations} == {rule}
 
 
+IN_LOOP = "\tv_xor_b32_e32 v20, 0x2000, v20\n"
+WRITES = "\tds_write_b128 v20, v[40:43]\n\tds_write_b128 v20, v[44:47] offset:4096\n\t;;#ASMSTART"
+HALVES = (
+    "\tds_write_b64 v20, v[40:41]\n\tds_write_b64 v20, v[42:43] offset:8\n"
+    "\tds_write_b64 v20, v[44:45] offset:4096\n\tds_write_b64 v20, v[46:47] offset:4104\n\t;;#ASMSTART"
+)
+SIGNED_OFF = "\tv_mmac_i32_16x16x32_i8 v[80:83], v[60:61], v[64:65], v[80:83]\n\tglobal_store"
+
+
+@pytest.mark.parametrize(
+    ("requirement", "changes", "rules"),
+    [
+        (None, [(WRITES, HALVES)], set()),
+        (
+            None,
+            [
+                (WRITES, HALVES),
+                ("\tds_write_b64 v20, v[42:43]", "\tv_mov_b32_e32 v43, 0\n\tds_write_b64 v20, v[42:43]"),
+            ],
+            {Rule.UNTOUCHED},
+        ),
+        (M3072, [(IN_LOOP, IN_LOOP + "\tv_mov_b32_e32 v[42], 0\n")], {Rule.UNTOUCHED}),
+        (M3072, [(IN_LOOP, IN_LOOP + "\tglobal_load_dword v99, v[2:3], off\n")], {Rule.LOAD_SITES}),
+        (M3072, [(IN_LOOP, IN_LOOP + "\tbuffer_load_dword v99, s[0:3], 0 offen lds\n")], {Rule.LOAD_SITES}),
+        (M3072, [(IN_LOOP, IN_LOOP + "\tds_add_u32 v21, v22\n")], {Rule.STORE_SITES}),
+        (M3072, [(IN_LOOP, IN_LOOP + "\tds_bpermute_b32 v98, v21, v22\n")], set()),
+        (M3072, [(IN_LOOP, IN_LOOP + "\tds_write_b32 v21, v22 gds\n")], {Rule.STORE_SITES}),
+        (M3072, [("v[4:5], off\n\tds_read", "v[4:5], off, glc\n\tds_read")], {Rule.CACHE}),
+    ],
+)
+def test_what_stands_between_the_required_instructions_is_seen(
+    requirement: Requirement | None, changes: list[tuple[str, str]], rules: set[Rule]
+) -> None:
+    assert {violation.rule for violation in check_listing(edited(*changes), requirement).violations} == rules
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        (IN_LOOP, IN_LOOP + "\t.long 0x7e540280\n", "directive .long between instructions"),
+        ("\ts_barrier\n\t;;#ASMEND", "\t.if 0\n\ts_barrier\n\t.endif\n\t;;#ASMEND", "directive .if between"),
+        ("\t.text\n\t.amdgcn", "\t.macro s_barrier\n\t.endm\n\t.text\n\t.amdgcn", "directive .macro steers"),
+        (
+            "\ts_barrier\n\t;;#ASMEND",
+            '\t.section .other,"",@progbits\n\ts_barrier\n\t.text\n\t;;#ASMEND',
+            "s_barrier is in .other",
+        ),
+        (IN_LOOP, IN_LOOP + "\tv_lshlrev_b64 v[0x2a:0x2b], 1, v[0:1]\n", "registers written as v[0x2a:0x2b]"),
+        (IN_LOOP, IN_LOOP + "\tv_lshlrev_b64 v[42: 43], 1, v[0:1]\n", "registers written as v[42: 43]"),
+        (IN_LOOP, IN_LOOP + "\tv_lshlrev_b64 [v42,v43], 1, v[0:1]\n", "registers written as [v42"),
+        (IN_LOOP, IN_LOOP + "\tv_mov_b32 v99, v [42:43]\n", "registers written as v"),
+        (IN_LOOP, IN_LOOP + "\tv_mov_b32_e32 v99999, 0\n", "registers written as v99999"),
+        (IN_LOOP, IN_LOOP + "\tv_movreld_b32_e32 v0, v1\n", "decided while it runs"),
+        (IN_LOOP, IN_LOOP + "\t; note\r\tv_mov_b32_e32 v42, 0\n", "control character 0x0d"),
+        ('"amdgcn-amd-amdhsa--gfx928"', '"amdgcn-amd-amdhsa--gfx1030"', "target amdgcn-amd-amdhsa--gfx1030"),
+        ('"amdgcn-amd-amdhsa--gfx928"', '"amdgcn-amd-amdhsa--gfx906"', "gfx928 is another"),
+        ("    .vgpr_count:", "    .uses_dynamic_stack: true\n    .vgpr_count:", "a dynamic stack"),
+    ],
+)
+def test_a_text_of_which_another_one_is_assembled_is_refused(old: str, new: str, word: str) -> None:
+    with pytest.raises(Refusal, match=re.escape(word)):
+        check_listing(edited((old, new)), M3072)
+
+
+def test_a_loop_that_is_left_and_entered_again_behind_its_barrier_is_refused() -> None:
+    waits = "\t;;#ASMSTART\n\ts_waitcnt lgkmcnt(0)\n\ts_barrier\n\t;;#ASMEND\n"
+    skipped = ((waits, f"\ts_cbranch_execz .LBB0_9\n{waits}.LBB0_5:\n"), (SIGNED_OFF, "\tglobal_store"))
+    with pytest.raises(Refusal, match="the loop is entered here from line"):
+        check_listing(edited(*skipped, ("\ts_endpgm", "\ts_endpgm\n.LBB0_9:\n\ts_branch .LBB0_5\n")), M3072)
+    with pytest.raises(Refusal, match="the loop is entered here from line"):
+        check_listing(edited(*skipped, ("\ts_endpgm", ".LBB0_9:\n\ts_branch .LBB0_5\n\ts_endpgm")), M3072)
+    ends = (*skipped, ("\ts_endpgm", "\ts_endpgm\n.LBB0_9:\n\ts_endpgm\n"))
+    assert check_listing(edited(*ends), M3072).proved
+
+
+def test_an_outer_loop_and_a_jump_into_the_first_turn_are_no_second_order() -> None:
+    outer = (("; %bb.0:", "; %bb.0:\n.LBB0_7:"), ("\ts_endpgm", "\ts_cbranch_scc0 .LBB0_7\n\ts_endpgm"))
+    assert check_listing(edited(*outer, (SIGNED_OFF, "\tglobal_store")), M3072).proved
+    jump = (("\n.LBB0_1:", "\n\ts_branch .LBB0_5\n.LBB0_1:"), ("\tv_xor_b32_e32 v21", ".LBB0_5:\n\tv_xor_b32_e32 v21"))
+    assert check_listing(edited(*jump), M3072).proved
+
+
+def test_a_branch_into_another_function_is_none_of_this_one() -> None:
+    text = (FOLDER / "accepted_objdump.s").read_text()
+    assert text.count("iii+0x58>") == 1
+    with pytest.raises(Refusal, match="i8: none"):
+        check_listing(text.replace("iii+0x58>", "other+0x58>"), M3072)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("amdgcn-amd-amdhsa--gfx928\namdhsa.v", "'amdgcn-amd-amdhsa--gfx928'\namdhsa.v"),
+        ("\t.text\n\t.amdgcn", '\t.section .text.k,"axG",@progbits,k,comdat\n\t.amdgcn'),
+        ("\t.text\n\t.amdgcn", "\t.section .rodata\nconstants:\n\t.long 5\n\t.text\n\t.amdgcn"),
+        (IN_LOOP, IN_LOOP + ".Ltmp3:\n\t.loc\t1 7 9\n\t.p2align 6\n"),
+    ],
+)
+def test_what_a_compiler_prints_beside_instructions_changes_nothing(old: str, new: str) -> None:
+    assert check_listing(edited((old, new)), M3072).proved
+
+
 def test_a_barrier_in_a_comment_is_pointed_out() -> None:
     assert "one behind ; in line 47 is a comment" in judge("barrier_in_comment").violations[0].message
     assert "comment" not in judge("no_barrier").violations[0].message

@@ -16,6 +16,8 @@ from tileproof.oracle.refusal import Refusal
 FAMILIES = ("s_", "v_", "ds_", "global_", "flat_", "buffer_", "tbuffer_", "scratch_", "image_")
 #: Those that `vmcnt` counts; on gfx9 stores are among them (Vega ISA, s_waitcnt).
 VECTOR_MEMORY = ("global_", "flat_", "buffer_", "tbuffer_", "scratch_", "image_")
+#: Those of `ds_` that leave LDS alone.
+LANE_EXCHANGES = ("ds_permute", "ds_bpermute", "ds_swizzle", "ds_nop")
 #: Characters of a text that a message repeats.
 SHOWN = 80
 #: Vector registers of a lane.
@@ -23,7 +25,9 @@ REGISTER_LIMIT = 512
 
 _MNEMONIC = re.compile(r"[a-z][a-z0-9_]*\Z")
 #: Also within -v3, |v3|, neg(v[2:3]).
-_NAMED = re.compile(r"\b([va])(?:\[(\d{1,4}):(\d{1,4})\]|(\d{1,4})\b)")
+_NAMED = re.compile(r"\b([va])(?:\[(\d{1,4}):(\d{1,4})\]|\[(\d{1,4})\]|(\d{1,4})\b)")
+#: What the assembler takes for registers too: v[0x2a], v[40 : 43], [v40,v41], v99999.
+_OTHER_NAMES = re.compile(r"\A\[|\b[va](?:\s*\[|\d+\b|\Z)")
 _COUNT = re.compile(r"(vmcnt|lgkmcnt|expcnt)\((\d{1,3})\)\Z")
 
 
@@ -48,10 +52,19 @@ class Instruction:
     inline: bool
 
     def registers(self, operand: int) -> frozenset[str]:
-        """Vector registers that an operand names, "v40" and so on; none for another kind of operand."""
+        """Vector registers that an operand names, "v40" and so on; none for another kind of operand.
+
+        Raises:
+            Refusal: registers that there are not, or in a form that no compiler prints.
+        """
         if operand >= len(self.operands):
             return frozenset()
         return _registers(self.operands[operand], self.line)
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Operands and modifiers taken apart; the assembler lets commas stand between modifiers too: `off, glc`."""
+        return frozenset(word for part in (*self.operands, *self.modifiers) for word in part.split())
 
     @cached_property
     def every_register(self) -> frozenset[str]:
@@ -70,13 +83,19 @@ class Instruction:
 
     @property
     def stores_lds(self) -> bool:
-        """Whether it writes LDS."""
-        return self.mnemonic.startswith(("ds_write", "ds_store"))
+        """Whether it writes LDS, and does no more than that."""
+        return self.mnemonic.startswith(("ds_write", "ds_store")) and "gds" not in self.words
 
     @property
     def reads_lds(self) -> bool:
         """Whether it reads LDS."""
         return self.mnemonic.startswith(("ds_read", "ds_load"))
+
+    @property
+    def changes_lds(self) -> bool:
+        """Whether it is a `ds_` access but no read, write or exchange of lanes: an atomic one, or one of GDS."""
+        plain = self.stores_lds or self.reads_lds or self.mnemonic.startswith(LANE_EXCHANGES)
+        return self.mnemonic.startswith("ds_") and not plain
 
     @property
     def waits(self) -> dict[str, int]:
@@ -134,9 +153,11 @@ def _split(text: str) -> list[str]:
 
 
 def _registers(operand: str, line: int) -> frozenset[str]:
+    if _OTHER_NAMES.search(_NAMED.sub("", operand)):
+        raise Refusal(f"line {line}: registers written as {shown(operand)}", hint="v40 and v[40:43] are read")
     named: set[str] = set()
-    for kind, low, high, single in _NAMED.findall(operand):
-        first, last = int(low or single), int(high or single)
+    for kind, low, high, alone, single in _NAMED.findall(operand):
+        first, last = int(low or alone or single), int(high or alone or single)
         if not first <= last < REGISTER_LIMIT:
             hint = f"{kind}0 .. {kind}{REGISTER_LIMIT - 1}"
             raise Refusal(f"line {line}: there are no registers {shown(operand)}", hint=hint)

@@ -22,9 +22,17 @@ _LABEL = re.compile(r"([A-Za-z_.$][\w.$]*):\Z")
 _LOCAL = re.compile(r"\.|BB\d+_\d+\Z")
 _SYMBOL = re.compile(r"[0-9A-Fa-f]{8,16} <([^<>]{1,2000})>:\Z")
 _ADDRESS = re.compile(r"\s*([0-9A-Fa-f]{8,16}):")
-_TARGET = re.compile(r"<[^<>+]{1,2000}(?:\+0x([0-9A-Fa-f]{1,8}))?>\s*\Z")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_TARGET = re.compile(r"<([^<>+]{1,2000})(?:\+0x([0-9A-Fa-f]{1,8}))?>\s*\Z")
+#: A carriage return alone ends a line for LLVM's assembler, and a comment with it.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n|\Z)")
 _COMMENT = re.compile(r";|//")
+#: Directives that a compiler puts between instructions, or behind a kernel; none of them is an instruction.
+_BESIDE_CODE = re.compile(
+    r"\.(loc|file|cfi_\w+|p2align|balign|text|section|data|bss|rodata|size|type|globl|weak|hidden|protected|local|set"
+    r"|ident|addrsig\w*|amdgcn_target|amdhsa_\w+|end_amdhsa_kernel|amdgpu_\w+|end_amdgpu_metadata)\Z"
+)
+#: Directives after which the text is not what is assembled.
+_STEERING = re.compile(r"\.(macro|endm|endmacro|purgem|rept?|endr|irpc?|if\w*|else\w*|endif|include|altmacro|end)\Z")
 
 
 @dataclass
@@ -48,10 +56,10 @@ class Function:
         label = branch.operands[0] if branch.operands else ""
         if not label.lstrip("-").isdecimal():
             return self.labels.get(label)
-        found = _TARGET.search(branch.comment)
+        found = _TARGET.search(branch.comment)  # of another function too: <other+0x90>
         if not found:
             raise Refusal(f"{branch} goes to no label", hint="keep the comments of llvm-objdump -d")
-        return self.offsets.get(int(found[1] or "0", 16))
+        return self.offsets.get(int(found[2] or "0", 16)) if found[1] == self.name else None
 
 
 @dataclass
@@ -63,13 +71,16 @@ class Listing:
     metadata: list[tuple[int, str]] = field(default_factory=list)
     #: Directives `.amdhsa_*` by kernel.
     directives: dict[str, dict[str, str]] = field(default_factory=dict)
+    #: Values of `.amdgcn_target` with their lines.
+    targets: list[tuple[int, str]] = field(default_factory=list)
 
 
 def parse_listing(text: str) -> Listing:
     """Reads a listing.
 
     Raises:
-        Refusal: a limit, a NUL byte, a line that is neither, or a block that does not end.
+        Refusal: a limit, a control character, a line that is neither, a directive between instructions that may stand
+            for some or leave some out, or a block that does not end.
     """
     if len(text) > TEXT_LIMIT:
         raise Refusal(f"a text of {len(text)} characters", hint=f"at most {TEXT_LIMIT} are read")
@@ -93,6 +104,7 @@ class _Reader:
         self._metadata: int | None = None
         self._kernel: tuple[int, str] | None = None
         self._inline = False
+        self._section = self._home = ".text"
 
     def take(self, number: int, line: str) -> None:
         if self._metadata is not None:
@@ -164,9 +176,15 @@ class _Reader:
         if name in self._listing.functions:
             raise Refusal(f"line {number}: symbol {shown(name)} is there twice", hint="give one code object's listing")
         self._function = self._listing.functions[name] = Function(name)
+        self._home = self._section
 
     def _directive(self, number: int, text: str) -> None:
-        name, _, value = text.partition(" ") if " " in text else text.partition("\t")
+        name, value = (*text.split(None, 1), "")[:2]
+        self._require_plain(number, name)
+        if name in (".section", ".text", ".data", ".bss", ".rodata"):
+            self._section = value.partition(",")[0].strip() if name == ".section" else name
+        if name == ".amdgcn_target":
+            self._listing.targets.append((number, value.strip().strip('"')))
         if name == ".amdhsa_kernel":
             if self._kernel is not None or value.strip() in self._listing.directives:
                 raise Refusal(f"line {number}: .amdhsa_kernel {shown(value.strip())} within another or twice")
@@ -177,9 +195,21 @@ class _Reader:
         elif self._kernel is not None and name.startswith(".amdhsa_"):
             self._listing.directives[self._kernel[1]][name] = value.strip()
 
+    def _require_plain(self, number: int, name: str) -> None:
+        """Refuses `.long 0xbf8a0000`, which is a barrier, and `.if 0`, behind which one is none."""
+        in_code = self._function is not None and self._section == self._home and self._home.startswith(".text")
+        if _STEERING.match(name) or (in_code and not _BESIDE_CODE.match(name)):
+            what = "between instructions" if in_code else "steers the assembler"
+            raise Refusal(
+                f"line {number}: directive {shown(name)} {what}",
+                hint="give a listing in which every instruction stands as one, as a compiler prints it",
+            )
+
     def _instruction(self, instruction: Instruction) -> None:
         function = self._function
         assert function is not None
+        if self._section != self._home:
+            raise Refusal(f"{instruction} is in {shown(self._section)}, its symbol in {shown(self._home)}")
         if address := _ADDRESS.match(instruction.comment):
             value = int(address[1], 16)
             function.start = value if function.start is None else function.start

@@ -72,10 +72,13 @@ def read_figures(listing: Listing) -> dict[str, Figures]:
 
 def _require_gfx9(listing: Listing) -> None:
     """Other targets count their waits in other ways."""
-    for number, text in listing.metadata:
-        key, _, target = text.partition(":")
-        if key == "amdhsa.target" and not re.search(r"--gfx9[0-9a-f]{2}(:|\Z)", target.strip()):
-            raise Refusal(f"line {number}: target {shown(target.strip())}", hint="listings of gfx9 targets are read")
+    parts = ((number, *text.partition(":")[::2]) for number, text in listing.metadata)
+    said = [(number, target.strip().strip("'\"")) for number, key, target in parts if key == "amdhsa.target"]
+    for number, target in (*listing.targets, *said):
+        if not re.search(r"--gfx9[0-9a-f]{2}(:|\Z)", target):
+            raise Refusal(f"line {number}: target {shown(target)}", hint="listings of gfx9 targets are read")
+        if target != (*listing.targets, *said)[0][1]:
+            raise Refusal(f"line {number}: target {shown(target)} is another", hint="give one code object's listing")
 
 
 def _kernels(listing: Listing) -> Iterator[tuple[int, dict[str, str]]]:
@@ -124,6 +127,8 @@ def _figures(number: int, entries: dict[str, str]) -> Figures:
     name = entries.get(".name")
     if not name:
         raise Refusal(f"line {number}: a kernel without .name")
+    if entries.get(".uses_dynamic_stack", "false") != "false":
+        raise Refusal(f"{shown(name)}: a dynamic stack", hint="how much scratch it takes is then in no figure")
     if count(".wavefront_size") != LANES:
         raise Refusal(f"{shown(name)}: a wave of {count('.wavefront_size')} lanes", hint=f"gfx928 has {LANES}")
     return Figures(

@@ -63,7 +63,7 @@ class Sites:
 
 @dataclass(frozen=True)
 class _Places:
-    """Where things are in a stage."""
+    """Where things are in a stage; loads and stores of the kinds that the rules know."""
 
     stage: Stage
     loads: tuple[int, ...]
@@ -113,11 +113,17 @@ def _sites(places: _Places, sites: Sites) -> Iterator[Violation]:
     ):
         if not found if wanted is None else len(found) != wanted:
             yield Violation(rule, f"{len(found)} {name}, required: {'some' if wanted is None else wanted}")
+    for instruction in places.stage:
+        other = instruction.reads_memory and not instruction.mnemonic.startswith((LOAD, "scratch_"))
+        if sites.loads is not None and other:
+            yield Violation(Rule.LOAD_SITES, f"{instruction} is none of the {sites.loads} {LOAD}")
+        if sites.stores is not None and instruction.changes_lds:
+            yield Violation(Rule.STORE_SITES, f"{instruction} is none of the {sites.stores} LDS writes")
 
 
 def _modifiers(stage: Stage) -> Iterator[Violation]:
     for instruction in stage:
-        cached = CACHE.intersection(instruction.modifiers)
+        cached = CACHE & instruction.words
         if instruction.mnemonic == LOAD and cached:
             yield Violation(Rule.CACHE, f"{instruction} has {' '.join(sorted(cached))}")
         if instruction.mnemonic.startswith("scratch_"):
@@ -185,7 +191,7 @@ def _consumes(places: _Places) -> Iterator[Violation]:
 
 
 def _untouched(places: _Places) -> Iterator[Violation]:
-    """From each load to the first LDS write of any of its registers nobody else reads or writes them."""
+    """From each load to the LDS write of each of its registers nobody else reads or writes it."""
     for number in places.loads:
         held = places.stage[number].registers(0)
         for other in places.stage[number + 1 :]:
@@ -193,7 +199,8 @@ def _untouched(places: _Places) -> Iterator[Violation]:
             if not touched:
                 continue
             if other.stores_lds and not touched & other.registers(0):
-                break
+                held -= touched
+                continue
             yield Violation(Rule.UNTOUCHED, f"{other} touches {_names(touched)} of {places.stage[number]}")
             break
 

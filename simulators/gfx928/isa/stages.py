@@ -2,10 +2,11 @@
 
 The loop is the innermost one with a product: from a label to the branch back to it. Its body is a circle, so where the
 compiler lets it begin does not matter: it is turned until it ends with a barrier, and every stretch up to a barrier is
-one stage (a loop unrolled twice has two). A body with branches inside has several orders and is refused: nothing is
-proved of it.
+one stage (a loop unrolled twice has two). A body with branches inside has several orders and is refused, as is one that
+is left and entered again in its middle: nothing is proved of it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -20,6 +21,10 @@ SPAN_LIMIT, BODY_LIMIT = 256, 4096
 _BRANCHES = ("s_branch", "s_cbranch")
 #: Instructions after which a straight line is none.
 _LEAVES = ("s_setpc", "s_swappc", "s_call", "s_endpgm", "s_trap", "s_rfe")
+#: Of these, those that come back.
+_CALLS = ("s_swappc", "s_call", "s_trap")
+#: Instructions whose registers are chosen at run time, or that switch others off.
+_UNREADABLE = ("v_movrel", "v_swaprel", "s_set_gpr_idx", "s_setvskip")
 
 Stage = tuple[Instruction, ...]
 
@@ -38,7 +43,8 @@ def find_loop(function: Function) -> Loop:
     """The steady state of a kernel.
 
     Raises:
-        Refusal: no loop with a product, several, or one that branches inside or goes on in several ways.
+        Refusal: no loop with a product, several, one that branches inside or goes on in several ways, or one with an
+            instruction that does not say which registers it takes.
     """
     loops = _loops(function)
     if len(loops) > SPAN_LIMIT:
@@ -59,6 +65,7 @@ def find_loop(function: Function) -> Loop:
     if end - begin >= BODY_LIMIT:
         raise Refusal(f"a loop of {end - begin + 1} instructions", hint=f"at most {BODY_LIMIT} are judged")
     _require_straight(function, begin, end)
+    _require_one_entry(function, begin, end)
     body = function.instructions[begin : end + 1]
     return Loop(body[0].line, body[-1].line, tuple(_stages(body)))
 
@@ -86,6 +93,41 @@ def _require_straight(function: Function, begin: int, end: int) -> None:
                 f"{instruction}: the loop does not run in a straight line",
                 hint="the order of a stage that branches is not decided here",
             )
+        if instruction.mnemonic.startswith(_UNREADABLE):
+            raise Refusal(f"{instruction}: what it reads and writes is decided while it runs", hint="it is not judged")
+
+
+def _require_one_entry(function: Function, begin: int, end: int) -> None:
+    """Refuses a way out of the loop that comes back behind its beginning: a turn may then leave out a part of it.
+
+    An outer loop comes back to the beginning, which is no such way.
+    """
+    inside = range(begin, end + 1)
+    seen = {step for number in inside for step in _steps(function, number) if step not in inside}
+    todo = list(seen)
+    while todo:
+        number = todo.pop()
+        for step in _steps(function, number):
+            if begin < step <= end:
+                raise Refusal(
+                    f"{function.instructions[step]}: the loop is entered here from line {_line(function, number)}",
+                    hint="the order of a stage that branches is not decided here",
+                )
+            if step not in seen and step != begin:
+                seen.add(step)
+                todo.append(step)
+
+
+def _steps(function: Function, number: int) -> Iterator[int]:
+    """Instructions that may come after one."""
+    instruction = function.instructions[number]
+    branches = instruction.mnemonic.startswith(_BRANCHES)
+    target = function.target(instruction) if branches else None
+    if target is not None:
+        yield target
+    ends = instruction.mnemonic.startswith(_LEAVES) and not instruction.mnemonic.startswith(_CALLS)
+    if not ends and instruction.mnemonic != "s_branch" and number + 1 < len(function.instructions):
+        yield number + 1
 
 
 def _stages(body: list[Instruction]) -> list[Stage]:
