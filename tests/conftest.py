@@ -24,6 +24,7 @@ _SHARED = (
     "litmus",
     "oracle",
     "order_table",
+    "protocols",
     "simulators",
 )
 for folder in _SHARED:

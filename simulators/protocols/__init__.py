@@ -1,0 +1,1 @@
+"""Every interleaving of the small concurrent machines inside kernels, by explicit search."""
