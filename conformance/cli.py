@@ -1,4 +1,4 @@
-"""The command line: `tileproof check | list | replay | show | ptx | gfx928 | ledger | env`.
+"""The command line: `tileproof check | list | replay | mutate | show | ptx | gfx928 | ledger | env`.
 
 `python -m tileproof.conformance` is the same.
 
@@ -20,6 +20,7 @@ import typer
 
 from tileproof.conformance.cli_gfx928 import gfx928
 from tileproof.conformance.cli_ledger import ledger
+from tileproof.conformance.cli_mutate import mutate
 from tileproof.conformance.cli_ptx import ptx
 from tileproof.conformance.cli_show import show
 from tileproof.conformance.console import Console, open_console
@@ -164,6 +165,7 @@ def replay_(
 
 app.command()(show)
 app.command()(ledger)
+app.command()(mutate)
 app.add_typer(ptx, name="ptx")
 app.add_typer(gfx928, name="gfx928")
 

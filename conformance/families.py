@@ -180,6 +180,18 @@ def _random_bits(rows: int, columns: int, dtype: np.dtype[Any], random: np.rando
     return _from_bits(bits, dtype).reshape(rows, columns)
 
 
+def _peaks(rows: int, columns: int, dtype: np.dtype[Any], random: np.random.Generator) -> Array:
+    """The largest magnitude stands in another column in each row, evenly spread from the first to the last and of
+    either sign, twice as large as all others: a maximum that misses a warp, a lane, a turn of a loop or a sign shows.
+    """
+    amax = _pinned_amax(rows, dtype, random)
+    values = random.uniform(-0.5, 0.5, (rows, columns)) * amax[:, None]
+    row = np.arange(rows)
+    at = row * (columns - 1) // max(1, rows - 1)
+    values[row, at] = np.where(row // 8 % 2 == 0, -amax, amax)
+    return values.astype(dtype)
+
+
 FAMILIES: Mapping[str, Generator] = {
     "all-codes": _all_codes,
     "ties": _ties,
@@ -191,6 +203,7 @@ FAMILIES: Mapping[str, Generator] = {
     "giant-among-tiny": _giant_among_tiny,
     "on-grid": _on_grid,
     "random-bits": _random_bits,
+    "peaks": _peaks,
 }
 
 

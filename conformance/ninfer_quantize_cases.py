@@ -33,21 +33,28 @@ _ROOMY = (2, 801)
 _SHORT_COLUMNS = 41
 """K where it is the number of rows that counts: five whole vectors and a tail."""
 
+_PEAKS = (33, 2083)
+"""Rows and columns for the peaks: 65 columns from one to the next, so that they fall into every warp, every residue
+of a vector and every turn of each loop."""
+
+_ANYWHERE = tuple(family for family in FAMILIES if family != "peaks")
+"""Families that suit every shape."""
+
 RouteOf = Callable[[Shape], str]
 
 
 def smoke_cases(route_of: RouteOf) -> tuple[Case, ...]:
     """About a hundred cases; see the module docstring."""
-    families = cycle(FAMILIES)
+    families = cycle(_ANYWHERE)
     shapes: list[tuple[Shape, str]] = [
-        *((_aligned(*_home(family, dtype), dtype), family) for dtype, family in product(DTYPES, FAMILIES)),
+        *((_aligned(*_home(family, dtype), dtype), family) for dtype, family in product(DTYPES, _ANYWHERE)),
         *(
             (rows_shape(*_home(family, dtype), dtype), family)
-            for family, dtype in zip(FAMILIES, cycle(DTYPES), strict=False)
+            for family, dtype in zip(_ANYWHERE, cycle(DTYPES), strict=False)
         ),
         *((_aligned(2, columns, dtype), next(families)) for dtype, columns in product(DTYPES, _boundaries())),
         *((shape, next(families)) for shape in _alternating_residues()),
-        *((_aligned(2, columns, "bf16"), family) for columns, family in zip(MODEL_WIDTHS, FAMILIES, strict=False)),
+        *((_aligned(2, columns, "bf16"), family) for columns, family in zip(MODEL_WIDTHS, _ANYWHERE, strict=False)),
         (rows_shape(2, MODEL_WIDTHS[0], "f32"), "random-bits"),
         (rows_shape(1, MODEL_WIDTHS[1], "f16"), "on-grid"),
         *(
@@ -57,16 +64,18 @@ def smoke_cases(route_of: RouteOf) -> tuple[Case, ...]:
         *((shape, next(families)) for shape in _smoke_views()),
         (rows_shape(1, 1, "bf16"), "on-grid"),
         (rows_shape(3, 0, "f32"), "on-grid"),
+        *((_aligned(*_PEAKS, dtype), "peaks") for dtype in DTYPES),
+        *((_breaking(*_PEAKS, dtype), "peaks") for dtype in DTYPES),
     ]
     return _cases(shapes, (0,), route_of)
 
 
 def full_cases(route_of: RouteOf) -> tuple[Case, ...]:
     """Smoke, then each family on both routes with three seeds, each boundary with one to three rows, all views."""
-    families = cycle(FAMILIES)
+    families = cycle(_ANYWHERE)
     homes = [
         (shape, family)
-        for dtype, family in product(DTYPES, FAMILIES)
+        for dtype, family in product(DTYPES, _ANYWHERE)
         for shape in (_aligned(*_home(family, dtype), dtype), rows_shape(*_home(family, dtype), dtype))
     ]
     widths = (*_boundaries(), *residue_widths(VECTOR, 64), *residue_widths(VECTOR, THREADS * VECTOR * 2))

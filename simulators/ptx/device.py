@@ -51,7 +51,7 @@ SHARED_BASES = (0x400, 0x410, 0x420, 0x440, 0x480, 0x500, 0x600, 0x800)
 
 
 @lru_cache(maxsize=32)
-def _decoded(text: str, contraction: Contraction) -> tuple[Module, Mapping[str, Program]]:
+def decoded(text: str, contraction: Contraction) -> tuple[Module, Mapping[str, Program]]:
     """A module and its kernels; both are immutable, so devices share them."""
     module = parse_module(text)
     return module, {name: decode_entry(module, entry, contraction) for name, entry in module.entries.items()}
@@ -315,7 +315,14 @@ class Device:
         Raises:
             Refusal: the text is not PTX, is for another architecture, or uses something that is not modelled.
         """
-        module, programs = _decoded(text, self.contraction)
+        return self.load_programs(*decoded(text, self.contraction))
+
+    def load_programs(self, module: Module, programs: Mapping[str, Program]) -> Mapping[str, Function]:
+        """The kernels of a parsed module from their decoded forms, which need not be those of its text.
+
+        Raises:
+            Refusal: the module is for another architecture, or a kernel uses something that is not modelled.
+        """
         self.limits.check_target(module.target[0])
         variables = self._place_globals(programs.values())
         functions: dict[str, Function] = {}

@@ -134,6 +134,7 @@ class Counters:
         global_bytes_undecided: of the bytes stored to global memory, those of values that approximate functions leave
             open: more than one result is right.
         opcodes: thread instructions by opcode, with `Device(profile=True)` only.
+        lines: thread instructions by line of the PTX text, with `Device(profile=True)` only.
         shared: what shared memory costs, by instruction in PTX order, with `Device(profile=True)` only.
     """
 
@@ -144,6 +145,7 @@ class Counters:
     shared_bytes_written: int = 0
     global_bytes_undecided: int = 0
     opcodes: dict[str, int] = field(default_factory=dict)
+    lines: dict[int, int] = field(default_factory=dict)
     shared: list[SharedUse] = field(default_factory=list)
 
 

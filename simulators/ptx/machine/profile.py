@@ -95,7 +95,9 @@ class Profile:
         steps = self._program.steps
         for pc in np.flatnonzero(self._executed).tolist():
             opcode = steps[pc].opcode
-            counters.opcodes[opcode] = counters.opcodes.get(opcode, 0) + int(self._executed[pc])
+            line, count = steps[pc].where.ptx_line, int(self._executed[pc])
+            counters.opcodes[opcode] = counters.opcodes.get(opcode, 0) + count
+            counters.lines[line] = counters.lines.get(line, 0) + count
         for pc, total in sorted(self._sums.items()):
             step = steps[pc]
             use = SharedUse(step.opcode, step.where, total.accesses, total.passes, total.conflicts, total.ways)

@@ -1,0 +1,66 @@
+"""`tileproof mutate KERNEL`: small defects of the compiled kernel, and which of them the cases find."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tileproof.conformance.contract import Tier
+from tileproof.conformance.target import Coordinates, Schedule, Target
+
+ALIVE = 1
+"""Exit code where a mutant survived."""
+
+
+def mutate(
+    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="Stem of a kernel's file, as fp8_quantize_rows.")],
+    operator: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only mutants of this operator.")] = None,
+    order: Annotated[bool, typer.Option("--order", help="Only mutants of barriers, fences, waits, atomics.")] = False,
+    mutant: Annotated[list[str] | None, typer.Option(metavar="ID", help="Only this one; a beginning will do.")] = None,
+    sample: Annotated[int | None, typer.Option(help="At most so many, the same each time.", min=1)] = None,
+    tier: Annotated[Tier, typer.Option(help="Whose cases run.")] = Tier.SMOKE,
+    case: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Only these cases.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
+    seconds: Annotated[float, typer.Option(help="Processor time of one mutant.", min=0.1)] = 60.0,
+    minutes: Annotated[float | None, typer.Option(help="Begin no further mutant after so long.", min=0.01)] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the hostile schedule.", min=0)] = 0,
+    arch: Annotated[str, typer.Option(help="Architecture to compile for and to simulate.")] = "sm_90a",
+    results: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where results are kept, mutants/KERNEL.ndjson if not given.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report of the source lines.")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the mutants; run none.")] = False,
+) -> None:
+    """Change one instruction of a kernel's PTX at a time and run the cases that reach it; go on where a run ended."""
+    from tileproof.conformance.mutation.campaign import Campaign, Selection  # here: the device loads slowly
+    from tileproof.conformance.mutation.operator import Group
+    from tileproof.conformance.mutation.page import page
+    from tileproof.conformance.mutation.rendering import render
+    from tileproof.conformance.mutation.result import Outcome
+    from tileproof.conformance.mutation.summary import describe, survivors
+
+    selection = Selection(tuple(operator or ()), Group.ORDER if order else None, tuple(mutant or ()), sample, tier=tier)
+    campaign = Campaign(kernel, selection, Coordinates(Target.SIM, arch, Schedule.FRIENDLY, seed))
+    if list_:
+        for one in campaign.mutants:
+            change = " ".join(map(render, one.patch.instructions)) or "dropped"
+            _say(f"{one.id}\t{one.place}\t{render(one.original)}\t{change}")
+        return
+    path = results or Path("mutants") / f"{kernel}.ndjson"
+    for result in campaign.run(path, jobs=jobs, budget_s=seconds, minutes=minutes):
+        if result.outcome is not Outcome.KILLED:
+            sys.stderr.write(f"{result.outcome}  {result.id}  {result.file}:{result.line}\n")
+    decided = campaign.done(path)
+    _say(f"{kernel}: {len(campaign.mutants)} mutants selected of {campaign.reached} on instructions that cases reach")
+    _say(f"({campaign.unreached} more on instructions that none does), {len(decided)} decided, in {path}")
+    _say("")
+    for line in describe(tuple(decided.values())):
+        _say(line)
+    if html is not None:
+        html.write_text(page(kernel, tuple(decided.values())))
+    raise typer.Exit(ALIVE if survivors(decided.values()) else 0)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
