@@ -31,10 +31,12 @@ from tileproof.conformance.events import Event, EventFile, RunFinished
 from tileproof.conformance.faults import fault as find_fault
 from tileproof.conformance.faults import faults
 from tileproof.conformance.input_file import InputFile, read_input
+from tileproof.conformance.part import Part, in_turns
 from tileproof.conformance.records import to_json
 from tileproof.conformance.replay import Replay, replay
 from tileproof.conformance.selection import cases_for_file, select
-from tileproof.conformance.session import Plan, Session, runners_for
+from tileproof.conformance.session import Plan, Run, Session, runners_for
+from tileproof.conformance.side_by_side import MAX_JOBS, Helpers, SideBySide
 from tileproof.conformance.tally import ERROR
 from tileproof.conformance.target import Coordinates, Schedule, Target, parse_targets
 from tileproof.oracle.refusal import Refusal
@@ -91,6 +93,14 @@ def check(
         bool, typer.Option("--require-device", help="A target that cannot run is an error.")
     ] = False,
     first_failure: Annotated[bool, typer.Option("--first-failure", help="Stop after the first failing case.")] = False,
+    jobs: Annotated[int, typer.Option(help="Processes that share the cases.", min=1, max=MAX_JOBS)] = 1,
+    shard: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Only the I-th of N like parts of the cases, 1 to N.")
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="Seconds after which no case begins; routes then come in turns.", min=1.0),
+    ] = None,
 ) -> None:
     """Run cases and say whether oracle, simulator and GPU agree."""
     fault_name, input_name = _only("--fault", fault), _only("--input", input)
@@ -108,17 +118,22 @@ def check(
         _say_skipped(file)
     else:
         given = {}
+    cases = tuple(given) or select(selectors or (), tier, contract=chosen.contract if chosen else None)
+    part = Part() if shard is None else Part.parse(shard)
+    cases = part.of(cases if budget is None else in_turns(cases))
+    named = "file" if given else "selected" if selectors else str(tier or Tier.SMOKE)
     plan = Plan(
-        cases=tuple(given) or select(selectors or (), tier, contract=chosen.contract if chosen else None),
+        cases=cases,
         coordinates=coordinates,
-        tier="file" if given else "selected" if selectors else str(tier or Tier.SMOKE),
+        tier=named if shard is None else f"{named}, part {part}",
         fault=fault_name,
         given=given,
         first_failure=first_failure,
         require_device=require_device,
+        budget_s=budget,
     )
-    session = Session(plan, CrashFolder(crash_dir), runners_for(coordinates, deadline_s=deadline))
-    raise typer.Exit(_follow(session, Console(chosen, crashes=crash_dir), events))
+    run: Run = SideBySide(plan, Helpers(jobs, crash_dir, deadline)) if jobs > 1 else _alone(plan, crash_dir, deadline)
+    raise typer.Exit(_follow(run, Console(chosen, crashes=crash_dir), events))
 
 
 @app.command("list")
@@ -209,16 +224,20 @@ def _only(option: str, values: Sequence[str] | None) -> str | None:
     return values[0] if values else None
 
 
-def _follow(session: Session, console: Console, path: Path | None) -> int:
-    """Run the session and pass its events on; the exit code is the last event's."""
+def _alone(plan: Plan, crash_dir: Path, deadline: float | None) -> Session:
+    return Session(plan, CrashFolder(crash_dir), runners_for(plan.coordinates, deadline_s=deadline))
+
+
+def _follow(run: Run, console: Console, path: Path | None) -> int:
+    """Pass the events of a run on; the exit code is the last event's."""
     with ExitStack() as stack:
-        stack.enter_context(closing(session))
+        stack.enter_context(closing(run))
         file = None if path is None else stack.enter_context(EventFile(path))
         readers: list[Console | EventFile] = [console] if file is None else [console, file]
         try:
-            code = _publish(session.events(), readers)
+            code = _publish(run.events(), readers)
         except KeyboardInterrupt:
-            code = _publish(session.interrupted(), readers)
+            code = _publish(run.interrupted(), readers)
     if file is not None and file.failure:
         raise Refusal(file.failure, hint="the summary is whole, the event file is not")
     return code

@@ -6,9 +6,12 @@ would allow both outputs: one kernel from one source gave two answers. Only elem
 definition, such as those behind an approximate function, may differ.
 """
 
+import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from tileproof.conformance.case import Case
 from tileproof.conformance.compare import compare_bits, raw_bits
@@ -36,6 +39,8 @@ from tileproof.conformance.target import Coordinates, Target
 from tileproof.conformance.worker import CASE_DEADLINE_S, DeviceLost, InProcess, InternalError, Job, Runner, Worker
 from tileproof.oracle.refusal import Refusal
 
+FIRST_FAILURE = "stopped at the first failure"
+
 
 @dataclass(frozen=True)
 class GivenInputs:
@@ -57,6 +62,7 @@ class Plan:
         given: inputs that no generator makes, by case.
         first_failure: stop after the first case with a finding.
         require_device: a target that cannot run is an error even beside one that can.
+        budget_s: seconds after which no further case begins; None for no limit.
     """
 
     cases: tuple[Case, ...]
@@ -66,6 +72,7 @@ class Plan:
     given: Mapping[Case, GivenInputs] = field(default_factory=dict)
     first_failure: bool = False
     require_device: bool = False
+    budget_s: float | None = None
 
 
 def runner_for(target: Target, *, deadline_s: float | None) -> Runner:
@@ -75,8 +82,69 @@ def runner_for(target: Target, *, deadline_s: float | None) -> Runner:
     return Worker(deadline_s=CASE_DEADLINE_S if deadline_s is None else deadline_s)
 
 
-class Session:
-    """One run of a plan.
+class Run(ABC):
+    """A run of a plan as a stream of events, in one process or several: its end, its verdict, what was left out."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.tally = Tally(
+            [place.target for place in plan.coordinates],
+            require_device=plan.require_device,
+            fault=None if plan.fault is None else find_fault(plan.fault),
+        )
+        self._ended: set[tuple[str, Target]] = set()
+        self._started = time.monotonic()
+
+    def events(self) -> Iterator[Event]:
+        """Run everything; the last event is RunFinished."""
+        plan = self.plan
+        start = RunStarted(plan.tier, len(plan.cases), plan.coordinates, plan.fault, capture())
+        yield from self._counted(chain([start], self.all_cases()))
+        yield from self._closing(f"the budget of {plan.budget_s:g} s was spent" if self.spent else FIRST_FAILURE)
+
+    def interrupted(self) -> Iterator[Event]:
+        """After KeyboardInterrupt in `events`: what was left out, and the end."""
+        yield from self._closing("interrupted", interrupted=True)
+
+    @property
+    def spent(self) -> bool:
+        """Whether the time for this run is over."""
+        budget = self.plan.budget_s
+        return budget is not None and time.monotonic() - self._started >= budget
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a further case may begin."""
+        return not self.spent and not (self.plan.first_failure and self.tally.found)
+
+    @abstractmethod
+    def all_cases(self) -> Iterator[Event]:
+        """What happens to the cases, while `goes_on`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let all devices and processes go."""
+
+    def _counted(self, events: Iterable[Event]) -> Iterator[Event]:
+        for event in events:
+            self.tally.receive(event)
+            if isinstance(event, CaseFinished | CaseErrored | CaseNotRun):
+                self._ended.add((event.case, event.target))
+            yield event
+
+    def _closing(self, reason: str, *, interrupted: bool = False) -> Iterator[Event]:
+        yield from self._counted(self._leave_out(reason))
+        yield self.tally.finish(interrupted=interrupted)
+
+    def _leave_out(self, reason: str) -> Iterator[Event]:
+        for case in self.plan.cases:
+            for place in self.plan.coordinates:
+                if (str(case), place.target) not in self._ended:
+                    yield CaseNotRun(str(case), place.target, reason)
+
+
+class Session(Run):
+    """One run of a plan in this process.
 
     Args:
         plan: what to run.
@@ -85,71 +153,46 @@ class Session:
     """
 
     def __init__(self, plan: Plan, crashes: CrashFolder, runners: Mapping[Target, Runner]) -> None:
+        super().__init__(plan)
         self._plan = plan
         self._crashes = crashes
         self._runners = runners
-        self._tally = Tally(
-            [place.target for place in plan.coordinates],
-            require_device=plan.require_device,
-            fault=None if plan.fault is None else find_fault(plan.fault),
-        )
         self._unavailable: dict[Target, str] = {}
-        self._ended: set[tuple[Case, Target]] = set()
 
-    def events(self) -> Iterator[Event]:
-        """Run everything; the last event is RunFinished."""
-        yield from self._counted(self._run_all())
-        yield from self._closing("stopped at the first failure")
+    def all_cases(self) -> Iterator[Event]:
+        """One case after another."""
+        yield from self.open()
+        for case in self._plan.cases:
+            if not self.goes_on:
+                return
+            yield from self.run_case(case)
 
-    def interrupted(self) -> Iterator[Event]:
-        """After KeyboardInterrupt in `events`: what was left out, and the end."""
-        yield from self._closing("interrupted", interrupted=True)
+    def open(self) -> Iterator[Event]:
+        """Open all devices; a target without one is said."""
+        for place in self._plan.coordinates:
+            try:
+                self._runners[place.target].open(place)
+            except Refusal as refusal:
+                yield self._give_up(place.target, _describe(refusal))
 
     def close(self) -> None:
         """Let all devices go."""
         for runner in self._runners.values():
             runner.close()
 
-    def _counted(self, events: Iterator[Event]) -> Iterator[Event]:
-        for event in events:
-            self._tally.receive(event)
-            yield event
-
-    def _closing(self, reason: str, *, interrupted: bool = False) -> Iterator[Event]:
-        yield from self._counted(self._leave_out(reason))
-        yield self._tally.finish(interrupted=interrupted)
-
-    def _leave_out(self, reason: str) -> Iterator[Event]:
-        for case in self._plan.cases:
-            for place in self._plan.coordinates:
-                if (case, place.target) not in self._ended:
-                    yield CaseNotRun(str(case), place.target, reason)
-
-    def _run_all(self) -> Iterator[Event]:
-        plan = self._plan
-        yield RunStarted(plan.tier, len(plan.cases), plan.coordinates, plan.fault, capture())
-        for place in plan.coordinates:
-            try:
-                self._runners[place.target].open(place)
-            except Refusal as refusal:
-                yield self._give_up(place.target, _describe(refusal))
-        for case in plan.cases:
-            yield from self._run_case(case)
-            if plan.first_failure and self._tally.found:
-                return
-
     def _give_up(self, target: Target, reason: str) -> TargetUnavailable:
         self._unavailable[target] = reason
         return TargetUnavailable(target, reason)
 
-    def _run_case(self, case: Case) -> Iterator[Event]:
+    def run_case(self, case: Case) -> Iterator[Event]:
+        """One case on every target."""
         given = self._plan.given.get(case)
         usable = [place for place in self._plan.coordinates if place.target not in self._unavailable]
         try:
             inputs = (given.arrays if given else case_inputs(case)) if usable else {}
         except Exception as error:  # a broken generator takes its case with it, not the run
             for place in usable:
-                yield self._ends(case, place.target, _error(case, place.target, "", error))
+                yield _error(case, place.target, "", error)
             return
         attempt = _Attempt(case, inputs, given.origin if given else "", self._plan.fault)
         results: dict[Coordinates, CaseResult] = {}
@@ -163,10 +206,10 @@ class Session:
     ) -> Iterator[Event]:
         case, target = attempt.case, place.target
         if target in self._unavailable:
-            yield self._ends(case, target, CaseNotRun(str(case), target, self._unavailable[target]))
+            yield CaseNotRun(str(case), target, self._unavailable[target])
             return
         if (obstacle := contract_of(case).obstacle(case, place.arch)) is not None:
-            yield self._ends(case, target, CaseNotRun(str(case), target, obstacle))
+            yield CaseNotRun(str(case), target, obstacle)
             return
         record = attempt.record(place)
         keep = attempt.inputs if case.family == FILE_FAMILY else None
@@ -177,9 +220,9 @@ class Session:
         except DeviceLost as lost:
             yield from self._discard(record)
             yield self._give_up(target, str(lost))
-            yield self._ends(case, target, CaseNotRun(str(case), target, str(lost)))
+            yield CaseNotRun(str(case), target, str(lost))
         except Exception as error:  # no verdict for this case; the others still get theirs
-            yield self._ends(case, target, _error(case, target, record.short_id, error))
+            yield _error(case, target, record.short_id, error)
             yield from self._keep(replace(record, status=Status.ERROR, error=_describe(error)), attempt.inputs)
         else:
             results[place] = result
@@ -187,10 +230,9 @@ class Session:
 
     def _judge(self, record: CrashRecord, attempt: "_Attempt", result: CaseResult, target: Target) -> Iterator[Event]:
         yield from self._settle(record, attempt, (target,), result.findings)
-        finished = CaseFinished(
+        yield CaseFinished(
             record.case, target, not result.findings, result.route, result.seconds, result.output_digest, result.notes
         )
-        yield self._ends(attempt.case, target, finished)
 
     def _compare(self, attempt: "_Attempt", results: Mapping[Coordinates, CaseResult]) -> Iterator[Event]:
         if not all(result.outputs for result in results.values()):
@@ -223,10 +265,6 @@ class Session:
             self._crashes.discard(record)
         except Refusal as refusal:
             yield CrashFileFailed(record.case, record.short_id, refusal.message)
-
-    def _ends(self, case: Case, target: Target, event: Event) -> Event:
-        self._ended.add((case, target))
-        return event
 
 
 @dataclass(frozen=True)
