@@ -9,6 +9,7 @@ from tileproof.conformance.astrai_mm_fp8_faults import FAULTS as ASTRAI_MM
 from tileproof.conformance.astrai_quantize_faults import FAULTS as ASTRAI_QUANTIZE
 from tileproof.conformance.fault import Fault
 from tileproof.conformance.fp8_a8_tma_faults import FAULTS as TMA
+from tileproof.conformance.gate_faults import FAULTS as GATE
 from tileproof.conformance.metainfer_pack_faults import FAULTS as PACK
 from tileproof.conformance.metainfer_w8a8_faults import FAULTS as W8A8
 from tileproof.conformance.ninfer_gemm_faults import FAULTS as GEMM
@@ -30,5 +31,5 @@ def fault(name: str) -> Fault:
 def faults() -> Mapping[str, Fault]:
     """All faults by name."""
     metainfer = (*PACK, *W8A8)
-    every = (*QUANTIZE, *GEMM, *TMA, *ASTRAI_QUANTIZE, *ASTRAI_MM, *ASTRAI_LINEAR, *metainfer)
+    every = (*QUANTIZE, *GEMM, *TMA, *ASTRAI_QUANTIZE, *ASTRAI_MM, *ASTRAI_LINEAR, *metainfer, *GATE)
     return {one.name: one for one in every}

@@ -24,11 +24,12 @@ from tileproof.conformance.contract import (
     Tier,
 )
 from tileproof.conformance.families import FAMILIES, finite_grid, generate, midpoints
+from tileproof.conformance.host_module import SUFFIX, host_modules
 from tileproof.conformance.layout import strides_of
 from tileproof.conformance.ninfer_quantize_cases import CONTRACT, DTYPES, full_cases, smoke_cases
 from tileproof.kernels.device import Device
 from tileproof.kernels.fp8_quantize_rows import NAME as KERNEL
-from tileproof.kernels.fp8_quantize_rows import SOURCE, QuantizeRows
+from tileproof.kernels.fp8_quantize_rows import SOURCE
 from tileproof.oracle.quantize import quantize_rows
 
 _NINFER = "ninfer src/ops/linear/fp8/fp8_a8.cu @9180d956"
@@ -151,8 +152,10 @@ def witnesses(output: str, index: tuple[int, ...]) -> tuple[tuple[str, tuple[int
 
 
 def kernel(device: Device, name: str, source: EditedSource | None) -> Run:
-    """The launcher of the only kernel, on `device`, compiled from `source` or as shipped; it chooses its route."""
-    quantize = QuantizeRows(device, source=SOURCE if source is None else source.text)
+    """The only kernel on `device`, with `source` for its text or its launcher's; the launcher chooses the route."""
+    launcher = host_modules((KERNEL,), source)[KERNEL]
+    text = SOURCE if source is None or source.name.endswith(SUFFIX) else source.text
+    quantize = launcher.QuantizeRows(device, source=text)
     return lambda case, given: quantize(given["x"], given["codes"], given["scales"])
 
 

@@ -8,6 +8,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "foreign"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "litmus"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "order_table"))
 
+import faults_page
 import foreign_page
 import gfx928_page
 import litmus_page
@@ -226,6 +227,7 @@ PAGES = {
     "weak_memory.md": litmus_page.page,
     "foreign.md": foreign_page.page,
     "gfx928.md": gfx928_page.page,
+    "faults.md": faults_page.faults_page,
 }
 
 

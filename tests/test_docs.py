@@ -19,10 +19,26 @@ def generator() -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    "name", ["ptx.md", "formats.md", "order_table.md", "foreign.md", "weak_memory.md", "gfx928.md"]
+    "name", ["ptx.md", "formats.md", "order_table.md", "foreign.md", "weak_memory.md", "gfx928.md", "faults.md"]
 )
 def test_a_generated_page_is_current(name: str) -> None:
     assert (DOCS / name).read_text() == generator().PAGES[name](), "run: python docs/generate.py"
+
+
+def test_every_precedent_has_a_fault_a_test_or_a_reason() -> None:
+    generator()  # puts the folder on the path
+    from faults_page import precedents
+
+    from tileproof.conformance.faults import faults
+
+    every = precedents()
+    assert [one.number for one in every if one.set == "report"] == [*range(1, 34)]
+    assert [one.number for one in every if one.set == "system"] == [*range(1, 40)]
+    for one in every:
+        assert set(one.faults) <= faults().keys(), one
+        assert all((DOCS.parent / file).is_file() for file in one.tests), one
+        assert one.faults or one.absent, one
+        assert len(set(one.faults)) == len(one.faults), one
 
 
 def test_the_architecture_page_stays_a_page() -> None:

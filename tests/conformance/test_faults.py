@@ -12,6 +12,7 @@ from tileproof.conformance.fault import Edit, Fault
 from tileproof.conformance.faults import fault, faults
 from tileproof.conformance.finding import FindingKind
 from tileproof.conformance.fp8_a8_tma_faults import FAULTS as TMA
+from tileproof.conformance.gate_faults import FAULTS as OF_THE_GATE
 from tileproof.conformance.metainfer_pack_faults import FAULTS as PACK
 from tileproof.conformance.metainfer_w8a8_faults import FAULTS as W8A8
 from tileproof.conformance.ninfer_quantize_faults import FAULTS as QUANTIZE
@@ -93,8 +94,8 @@ def test_there_are_at_least_ten_faults_each_with_a_precedent_and_a_case() -> Non
     assert len(KERNEL_FAULTS) >= 10
     assert all(one.precedent and one.what and one.expected for one in faults().values())
     # In test_fp8_a8_tma_faults.py, test_astrai_faults.py, test_astrai_mm_fp8.py, test_astrai_linear_contract.py,
-    # test_metainfer_pack.py, test_metainfer_w8a8.py.
-    elsewhere = {one.name for one in (*TMA, *ASTRAI, *MM, *LINEAR, *PACK, *W8A8)}
+    # test_metainfer_pack.py, test_metainfer_w8a8.py, test_gate_faults.py.
+    elsewhere = {one.name for one in (*TMA, *ASTRAI, *MM, *LINEAR, *PACK, *W8A8, *OF_THE_GATE)}
     assert CATCHING.keys() | GEMM_CATCHING.keys() | elsewhere == faults().keys()
     assert {one.contract for one in faults().values()} <= contracts().keys()
 
