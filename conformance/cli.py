@@ -1,4 +1,4 @@
-"""The command line: `tileproof check | list | replay | mutate | show | ptx | gfx928 | ledger | env`.
+"""The command line: `tileproof check | list | try | replay | mutate | show | ptx | gfx928 | ledger | env`.
 
 `python -m tileproof.conformance` is the same.
 
@@ -10,8 +10,8 @@ and `hint:` lines go to stderr.
 import os
 import sys
 import traceback as tracebacks
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Sequence
+from contextlib import ExitStack
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
@@ -22,17 +22,19 @@ from tileproof.conformance.cli_gfx928 import gfx928
 from tileproof.conformance.cli_ledger import ledger
 from tileproof.conformance.cli_mutate import mutate
 from tileproof.conformance.cli_ptx import ptx
+from tileproof.conformance.cli_run import follow
 from tileproof.conformance.cli_show import show
+from tileproof.conformance.cli_try import try_
 from tileproof.conformance.console import Console, open_console
-from tileproof.conformance.contract import Tier
+from tileproof.conformance.contract import Contract, Tier
 from tileproof.conformance.crash import DEFAULT_FOLDER, CrashFolder
 from tileproof.conformance.environment import capture, describe
-from tileproof.conformance.events import Event, EventFile, RunFinished
 from tileproof.conformance.faults import fault as find_fault
 from tileproof.conformance.faults import faults
 from tileproof.conformance.input_file import InputFile, read_input
 from tileproof.conformance.part import Part, in_turns
 from tileproof.conformance.records import to_json
+from tileproof.conformance.registry import registered
 from tileproof.conformance.replay import Replay, replay
 from tileproof.conformance.selection import cases_for_file, select
 from tileproof.conformance.session import Plan, Run, Session, runners_for
@@ -133,7 +135,7 @@ def check(
         budget_s=budget,
     )
     run: Run = SideBySide(plan, Helpers(jobs, crash_dir, deadline)) if jobs > 1 else _alone(plan, crash_dir, deadline)
-    raise typer.Exit(_follow(run, Console(chosen, crashes=crash_dir), events))
+    raise typer.Exit(follow(run, Console(chosen, crashes=crash_dir), events))
 
 
 @app.command("list")
@@ -162,14 +164,18 @@ def list_(
 def replay_(
     crashes: Annotated[list[str], typer.Argument(metavar="CRASH...", help="Short ids or paths of crash files.")],
     target: Annotated[Target | None, typer.Option(help="Run there instead of where the case ran.")] = None,
+    page: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Run this page, which has the case's contract.")
+    ] = None,
     crash_dir: _CrashDir = DEFAULT_FOLDER,
     deadline: _Deadline = None,
 ) -> None:
     """Run the cases of crash files again, from the input bits they hold."""
     folder = CrashFolder(crash_dir)
     paths = [folder.find(name) for name in crashes]
-    runners = runners_for([Coordinates(name) for name in Target], deadline_s=deadline)
+    runners = runners_for([Coordinates(name) for name in Target], deadline_s=deadline, pages=page or ())
     with ExitStack() as stack:
+        stack.enter_context(registered(_contracts_of(page or ())))
         for runner in runners.values():
             stack.callback(runner.close)
         replays = [replay(path, runners, target=target) for path in paths]
@@ -178,6 +184,7 @@ def replay_(
     raise typer.Exit(max(one.outcome.exit_code for one in replays))
 
 
+app.command("try")(try_)
 app.command()(show)
 app.command()(ledger)
 app.command()(mutate)
@@ -228,29 +235,13 @@ def _alone(plan: Plan, crash_dir: Path, deadline: float | None) -> Session:
     return Session(plan, CrashFolder(crash_dir), runners_for(plan.coordinates, deadline_s=deadline))
 
 
-def _follow(run: Run, console: Console, path: Path | None) -> int:
-    """Pass the events of a run on; the exit code is the last event's."""
-    with ExitStack() as stack:
-        stack.enter_context(closing(run))
-        file = None if path is None else stack.enter_context(EventFile(path))
-        readers: list[Console | EventFile] = [console] if file is None else [console, file]
-        try:
-            code = _publish(run.events(), readers)
-        except KeyboardInterrupt:
-            code = _publish(run.interrupted(), readers)
-    if file is not None and file.failure:
-        raise Refusal(file.failure, hint="the summary is whole, the event file is not")
-    return code
+def _contracts_of(pages: Sequence[Path]) -> tuple[Contract, ...]:
+    """The contracts of pages that were given by hand."""
+    if not pages:
+        return ()
+    from tileproof.conformance.pages.page_file import load_contracts  # here: few runs need it
 
-
-def _publish(events: Iterator[Event], readers: Sequence[Console | EventFile]) -> int:
-    code = ERROR
-    for event in events:
-        for reader in readers:
-            reader.receive(event)
-        if isinstance(event, RunFinished):
-            code = event.exit_code
-    return code
+    return load_contracts(pages)
 
 
 def _say_replay(one: Replay) -> None:

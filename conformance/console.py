@@ -67,6 +67,7 @@ class Console:
     Args:
         fault: the deliberate defect that is in, if one is; the run then shows whether it was caught.
         crashes: folder of the run's crash files, which the replay commands name where it is not the usual one.
+        page: the file of a user's page, which they name too.
         out: for data: failures and the summary.
         err: for progress.
     """
@@ -76,11 +77,13 @@ class Console:
         fault: Fault | None = None,
         *,
         crashes: Path = DEFAULT_FOLDER,
+        page: str = "",
         out: TextIO | None = None,
         err: TextIO | None = None,
     ) -> None:
         self._fault = fault
         self._crashes = crashes
+        self._page = page
         self._out = open_console(out or sys.stdout)
         err = err or sys.stderr
         self._err = open_console(err)
@@ -126,9 +129,9 @@ class Console:
             found if found.crash not in self._lost else replace(found, crash="") for found in self._findings
         )
         for failure in failures[:MAX_FAILURES]:
-            self._print(["", *describe_failure(failure, self._places, self._crashes)])
+            self._print(["", *describe_failure(failure, self._places, self._crashes, self._page)])
         self._print(_cut(failures))
-        self._print(_error_lines(self._errors, self._lost.keys(), self._crashes))
+        self._print(_error_lines(self._errors, self._lost.keys(), self._crashes, self._page))
         self._print(["", *_summary(event, self._places, self._why_not(event))])
         if self._fault is not None:
             self._print(_caught(self._fault, {found.finding.kind for found in self._findings}))
@@ -252,7 +255,7 @@ def _warnings(lost: Sequence[CrashFileFailed]) -> list[str]:
     return [f"warning: {lost[0].reason}{more}"] if lost else []
 
 
-def _error_lines(errors: list[CaseErrored], lost: Collection[str], crashes: Path) -> list[str]:
+def _error_lines(errors: list[CaseErrored], lost: Collection[str], crashes: Path, page: str) -> list[str]:
     by_message: dict[str, list[CaseErrored]] = {}
     for error in errors:
         by_message.setdefault(error.message, []).append(error)
@@ -262,7 +265,7 @@ def _error_lines(errors: list[CaseErrored], lost: Collection[str], crashes: Path
         if len(members) > 1:
             lines.append(f"      {len(members)} cases end so; this is the first")
         if members[0].crash and members[0].crash not in lost:
-            lines.append(f"      Reproduce with:  {replay_command(members[0].crash, crashes)}")
+            lines.append(f"      Reproduce with:  {replay_command(members[0].crash, crashes, page)}")
     return lines
 
 

@@ -46,6 +46,8 @@ class Comparison(StrEnum):
     ROUTE_BITS = "route-bits"
     SET = "set"
     BOUND = "bound"
+    REPEAT = "repeat"
+    """Nothing says what is right: outputs are held to a second run with other poison alone."""
 
 
 class Role(StrEnum):
@@ -151,6 +153,7 @@ class Contract:
             elements are ties, ... Where a set is right, one of its values is given.
         witnesses: an output's name and an index in it, to the values that explain that element: (tensor name, index).
         kernel: device, kernel name and an edited source (None: all as shipped) to a function that launches on tensors.
+        any_nan: whether any NaN of 16 and 32 bits is right where one is expected: their payload is nobody's rule.
         obstacle: why a case cannot run on an architecture, in words; None where it can.
     """
 
@@ -172,6 +175,7 @@ class Contract:
     classes: Callable[[Arrays, Arrays], Mapping[str, Mapping[str, Mask]]]
     witnesses: Callable[[str, tuple[int, ...]], tuple[tuple[str, tuple[int, ...]], ...]]
     kernel: Callable[[Device, str, EditedSource | None], Run]
+    any_nan: bool = False
     obstacle: Callable[[Case, str], str | None] = lambda case, arch: None
 
     def check(self, case: Case) -> None:

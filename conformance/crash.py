@@ -96,6 +96,7 @@ class CrashRecord:
         sidecar: name of the .npz beside the file that holds the bits, if one does.
         findings: what was found.
         error: why there was no verdict, where there was none.
+        page: the file of a user's page that has the contract; a reader runs no page that it was not given by hand.
     """
 
     format: int
@@ -111,6 +112,7 @@ class CrashRecord:
     sidecar: str | None = None
     findings: tuple[Finding, ...] = field(default=())
     error: str = ""
+    page: str = ""
 
     @property
     def short_id(self) -> str:

@@ -89,19 +89,23 @@ def gather(findings: Iterable[FindingFound]) -> tuple[Failure, ...]:
     return tuple(Failure(head, tuple(also)) for head, *also in folded)
 
 
-def replay_command(crash: str, crashes: Path) -> str:
-    """The command that replays a crash file of this folder."""
+def replay_command(crash: str, crashes: Path, page: str = "") -> str:
+    """The command that replays a crash file of this folder, with the page that has its contract."""
     where = "" if crashes == DEFAULT_FOLDER else f" --crash-dir {shlex.quote(str(crashes))}"
-    return f"tileproof replay {crash}{where}"
+    by = f" --page {shlex.quote(page)}" if page else ""
+    return f"tileproof replay {crash}{by}{where}"
 
 
-def describe_failure(failure: Failure, places: tuple[Coordinates, ...], crashes: Path = DEFAULT_FOLDER) -> list[str]:
+def describe_failure(
+    failure: Failure, places: tuple[Coordinates, ...], crashes: Path = DEFAULT_FOLDER, page: str = ""
+) -> list[str]:
     """The lines of one block.
 
     Args:
         failure: what to tell.
         places: the run's coordinates.
         crashes: folder of the run's crash files.
+        page: the file of a user's page that the cases come from.
     """
     found = failure.head.smallest
     case = parse_case(found.case)
@@ -123,7 +127,9 @@ def describe_failure(failure: Failure, places: tuple[Coordinates, ...], crashes:
     if count > 1:
         lines.append(f"{INDENT}{count} cases have this signature; this is the smallest")
     replay = (
-        f"Reproduce with:  {replay_command(found.crash, crashes)}" if found.crash else "no crash file could be kept"
+        f"Reproduce with:  {replay_command(found.crash, crashes, page)}"
+        if found.crash
+        else "no crash file could be kept"
     )
     return [*lines, f"{INDENT}{replay}"]
 

@@ -26,6 +26,11 @@ class IntegerFormat:
 
 
 INTEGER_FORMATS = {
-    one.name: one for one in (IntegerFormat("INT8", 8), IntegerFormat("INT32", 32), IntegerFormat("UINT64", 64, False))
+    one.name: one
+    for one in (
+        IntegerFormat(f"{'' if signed else 'U'}INT{bits}", bits, signed)
+        for bits in (8, 16, 32, 64)
+        for signed in (True, False)
+    )
 }
-"""By name."""
+"""By name: INT8, UINT8, and so on to UINT64."""

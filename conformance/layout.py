@@ -70,6 +70,10 @@ class Layout:
             strides=tuple(stride * width for stride in self.strides),
         )
 
+    def values(self, image: Bytes) -> NDArray[Any]:
+        """A copy of the elements in `image`, contiguous, in their own type."""
+        return self.elements(image).copy().view(self.spec.dtype)
+
     def image(self, values: NDArray[Any], run: int) -> Bytes:
         """The image of an input that holds `values` (the tensor's shape and dtype)."""
         image = self.background(run)

@@ -1,7 +1,8 @@
 """The contracts that this suite knows, by name, and the cases that ids name."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 
 from tileproof.conformance.astrai_linear import CONTRACTS as ASTRAI_LINEAR
@@ -15,10 +16,36 @@ from tileproof.conformance.ninfer_gemm import CONTRACTS as NINFER_GEMM
 from tileproof.conformance.ninfer_quantize import NINFER_QUANTIZE
 from tileproof.oracle.refusal import Refusal
 
+_pages: dict[str, Contract] = {}
+"""Contracts of pages that this process was told to load."""
+
+
+def contracts() -> Mapping[str, Contract]:
+    """All contracts by name, in the order in which they run: the suite's own, then those of loaded pages."""
+    return {**built_in(), **_pages} if _pages else built_in()
+
+
+@contextmanager
+def registered(made: Sequence[Contract]) -> Iterator[None]:
+    """Let these contracts be known too.
+
+    Raises:
+        Refusal: a name is taken.
+    """
+    for contract in made:
+        if contract.name in contracts():
+            raise Refusal(f"the contract name {contract.name!r} is taken", hint="give the page another name")
+        _pages[contract.name] = contract
+    try:
+        yield
+    finally:
+        for contract in made:
+            _pages.pop(contract.name, None)
+
 
 @cache
-def contracts() -> Mapping[str, Contract]:
-    """All contracts by name, in the order in which they run."""
+def built_in() -> Mapping[str, Contract]:
+    """The suite's own contracts by name."""
     metainfer = (METAINFER_PACK, METAINFER_W8A8_GEMM)
     known = (NINFER_QUANTIZE, *NINFER_GEMM, ASTRAI_QUANTIZE, ASTRAI_MM_FP8, *ASTRAI_LINEAR, *metainfer)
     return {contract.name: contract for contract in known}

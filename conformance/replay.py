@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from tileproof.conformance.case import Case
+from tileproof.conformance.case import Case, parse_case
 from tileproof.conformance.contract import Arrays
 from tileproof.conformance.crash import CrashRecord, hash_inputs, read_crash
 from tileproof.conformance.finding import Finding
-from tileproof.conformance.registry import contract_of, find_case
+from tileproof.conformance.registry import contract_of, contracts, find_case
 from tileproof.conformance.run_case import CaseResult, case_inputs
 from tileproof.conformance.session import differences
 from tileproof.conformance.tally import AGREE, ERROR, FINDING
@@ -67,7 +67,7 @@ def replay(path: Path, runners: Mapping[Target, Runner], *, target: Target | Non
     record = None
     try:
         record, inputs = read_crash(path)
-        case = find_case(record.case)
+        case = _known_case(record)
         if inputs is None:
             inputs = _regenerate(record, case)
         places = record.coordinates if target is None else _moved(record.coordinates, target)
@@ -78,6 +78,17 @@ def replay(path: Path, runners: Mapping[Target, Runner], *, target: Target | Non
     if len(results) > 1 and all(result.outputs for result in results.values()):
         findings += tuple(differences(case, results))
     return Replay(path, Outcome.FAILED if findings else Outcome.FIXED, record, findings)
+
+
+def _known_case(record: CrashRecord) -> Case:
+    """The case, if this run knows its contract: a page that the file names is not run unless it is given by hand."""
+    case = parse_case(record.case)
+    if record.page and case.contract not in contracts():
+        raise Refusal(
+            f"{case.contract} is the contract of a page, {record.page}, and a crash file runs no code",
+            hint=f"give --page {record.page}, which runs the Python in it",
+        )
+    return find_case(record.case)
 
 
 def _regenerate(record: CrashRecord, case: Case) -> Arrays:

@@ -115,7 +115,7 @@ def run_case(
     layouts = tuple(lay_out(spec, exact_bounds=exact) for spec in contract.tensors(case.shape))
     launch = functools.partial(run, case)
     expected = expected or functools.partial(contract.expected, case)
-    open_ends = contract.comparison is Comparison.SET
+    open_ends = contract.comparison in (Comparison.SET, Comparison.BOUND)
     observed: list[Observation] = []
     try:
         observed.append(_observe(layouts, values, device, launch, 0, open_ends))
@@ -249,7 +249,7 @@ def _shares(evidence: Evidence) -> tuple[str, ...]:
 def _outputs(layouts: tuple[Layout, ...], seen: Observation) -> Arrays:
     """The output tensors of one launch, contiguous, in their element types."""
     return {
-        layout.spec.name: layout.elements(seen.after[layout.spec.name]).copy().view(layout.spec.dtype)
+        layout.spec.name: layout.values(seen.after[layout.spec.name])
         for layout in layouts
         if layout.spec.role.is_written and seen.launch is not None
     }

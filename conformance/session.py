@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 
 from tileproof.conformance.case import Case
 from tileproof.conformance.compare import compare_bits, raw_bits
@@ -63,6 +64,7 @@ class Plan:
         first_failure: stop after the first case with a finding.
         require_device: a target that cannot run is an error even beside one that can.
         budget_s: seconds after which no further case begins; None for no limit.
+        page: the file of a user's page that the cases come from, if they do.
     """
 
     cases: tuple[Case, ...]
@@ -73,13 +75,14 @@ class Plan:
     first_failure: bool = False
     require_device: bool = False
     budget_s: float | None = None
+    page: str = ""
 
 
-def runner_for(target: Target, *, deadline_s: float | None) -> Runner:
-    """The runner that suits a target: the simulator in this process, the GPU in a worker."""
+def runner_for(target: Target, *, deadline_s: float | None, pages: Sequence[Path] = ()) -> Runner:
+    """The runner that suits a target: the simulator in this process, others in a worker, which loads `pages` itself."""
     if target is Target.SIM:
         return InProcess(deadline_s=deadline_s)
-    return Worker(deadline_s=CASE_DEADLINE_S if deadline_s is None else deadline_s)
+    return Worker(deadline_s=CASE_DEADLINE_S if deadline_s is None else deadline_s, pages=pages)
 
 
 class Run(ABC):
@@ -194,7 +197,7 @@ class Session(Run):
             for place in usable:
                 yield _error(case, place.target, "", error)
             return
-        attempt = _Attempt(case, inputs, given.origin if given else "", self._plan.fault)
+        attempt = _Attempt(case, inputs, given.origin if given else "", self._plan.fault, self._plan.page)
         results: dict[Coordinates, CaseResult] = {}
         for place in self._plan.coordinates:
             yield from self._run_on(place, attempt, results)
@@ -275,6 +278,7 @@ class _Attempt:
     inputs: Arrays
     origin: str
     fault: str | None
+    page: str
 
     def record(self, *coordinates: Coordinates) -> CrashRecord:
         """The crash record to write before the launch."""
@@ -287,6 +291,7 @@ class _Attempt:
             fault=self.fault,
             origin=self.origin,
             environment=capture(),
+            page=self.page,
         )
 
 
@@ -322,6 +327,8 @@ def _describe(error: Exception) -> str:
     return str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
 
 
-def runners_for(coordinates: Sequence[Coordinates], *, deadline_s: float | None) -> dict[Target, Runner]:
+def runners_for(
+    coordinates: Sequence[Coordinates], *, deadline_s: float | None, pages: Sequence[Path] = ()
+) -> dict[Target, Runner]:
     """A runner for each target."""
-    return {place.target: runner_for(place.target, deadline_s=deadline_s) for place in coordinates}
+    return {place.target: runner_for(place.target, deadline_s=deadline_s, pages=pages) for place in coordinates}

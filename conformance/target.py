@@ -10,10 +10,11 @@ from tileproof.oracle.refusal import Refusal
 
 
 class Target(StrEnum):
-    """Where a case runs: the PTX simulator on the CPU, or the GPU through CuPy."""
+    """Where a case runs: the PTX simulator on the CPU, the GPU through CuPy, or, a Python callable, the host."""
 
     SIM = "sim"
     GPU = "gpu"
+    HOST = "host"
 
 
 class Schedule(StrEnum):
@@ -37,7 +38,7 @@ class Coordinates:
             raise Refusal(f"seed {self.seed} of the schedule: it must be 0 or more")
 
     def __str__(self) -> str:
-        if self.target is Target.GPU:
+        if self.target is not Target.SIM:
             return str(self.target)
         return f"{self.target} ({self.arch}, schedule {self.schedule}, seed {self.seed})"
 
@@ -56,6 +57,10 @@ def open_device(coordinates: Coordinates) -> Device:
     """
     if coordinates.target is Target.GPU:
         return _gpu()
+    if coordinates.target is Target.HOST:
+        from tileproof.conformance.pages.host_device import HostDevice
+
+        return HostDevice(coordinates.arch)
     from tileproof.simulators.ptx.device import Device as SimulatedDevice
 
     return SimulatedDevice(arch=coordinates.arch, schedule=coordinates.schedule.value, seed=coordinates.seed)
@@ -77,5 +82,7 @@ def parse_targets(text: str) -> tuple[Target, ...]:
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in set(Target):
-            raise Refusal(f"unknown target {name!r}", hint="targets are sim, gpu and sim,gpu")
+            raise Refusal(
+                f"unknown target {name!r}", hint="targets are sim, gpu and sim,gpu; host for Python callables"
+            )
     return tuple(target for target in Target if target in names)

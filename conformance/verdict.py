@@ -13,10 +13,10 @@ from itertools import chain
 import numpy as np
 
 from tileproof.conformance.allowed import settle
-from tileproof.conformance.bits import Raw, describe_byte
+from tileproof.conformance.bits import Raw, describe_byte, is_nan
 from tileproof.conformance.case import Case
 from tileproof.conformance.compare import compare_bits, difference, explaining_class, raw_bits, witness
-from tileproof.conformance.contract import REFUSED, Allowed, Arrays, Contract, Mask, Right, Role
+from tileproof.conformance.contract import REFUSED, Allowed, Arrays, Comparison, Contract, Mask, Right, Role
 from tileproof.conformance.finding import Finding, FindingKind, Mismatch
 from tileproof.conformance.layout import POISONS, Bytes, Layout
 from tileproof.kernels.launcher import Launch
@@ -80,7 +80,9 @@ class Evidence:
 
     @cached_property
     def right(self) -> Right:
-        """The right outputs."""
+        """The right outputs; of a contract that knows none, those of the first launch."""
+        if self.contract.comparison is Comparison.REPEAT:
+            return {layout.spec.name: layout.values(self.seen[0].after[layout.spec.name]) for layout in self.layouts}
         return self.expected(self.values, self.arch)
 
     def _route(self) -> Iterator[Finding]:
@@ -136,7 +138,11 @@ class Evidence:
         """Expected and observed bits of one output in one launch; expected is what was seen, where that is allowed."""
         name = layout.spec.name
         images = (one.after[name], *one.ends.get(name, ()))
-        return settle(layout.spec.format, self.right[name], [layout.elements(image) for image in images])
+        expected, seen = settle(layout.spec.format, self.right[name], [layout.elements(image) for image in images])
+        if self.contract.any_nan and layout.spec.dtype.kind not in "iu":
+            both = is_nan(layout.spec.format, expected) & is_nan(layout.spec.format, seen)
+            expected = np.where(both, seen, expected)
+        return expected, seen
 
     def _with_witnesses(self, finding: Finding, right: Arrays) -> Finding:
         if finding.mismatch is None or finding.tensor is None:

@@ -14,16 +14,19 @@ import multiprocessing
 import os
 import signal
 import traceback
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Arrays
 from tileproof.conformance.faults import fault as find_fault
 from tileproof.conformance.finding import Finding, FindingKind
-from tileproof.conformance.registry import contract_of
+from tileproof.conformance.registry import contract_of, registered
 from tileproof.conformance.run_case import CaseResult, run_case
 from tileproof.conformance.target import Coordinates, DeviceFactory, open_device
 from tileproof.kernels.device import DeviceError
@@ -151,6 +154,7 @@ class Worker:
         make_device: a function that a spawned process can import.
         deadline_s: seconds that one job may take.
         start_deadline_s: seconds from the start of a process to an open device.
+        pages: files of pages whose contracts the process must know.
     """
 
     def __init__(
@@ -159,10 +163,12 @@ class Worker:
         *,
         deadline_s: float = CASE_DEADLINE_S,
         start_deadline_s: float = START_DEADLINE_S,
+        pages: Sequence[Path] = (),
     ) -> None:
         self._make_device = make_device
         self._deadline_s = deadline_s
         self._start_deadline_s = start_deadline_s
+        self._pages = tuple(pages)
         self._process: SpawnProcess | None = None
         self._connection: Connection | None = None
 
@@ -170,7 +176,7 @@ class Worker:
         """Start a process and let it open the device."""
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, self._make_device), daemon=True)
+        process = context.Process(target=_serve, args=(theirs, self._make_device, self._pages), daemon=True)
         process.start()
         theirs.close()
         self._process = process
@@ -245,16 +251,21 @@ def _reason(answer: _Answer) -> str:
     return "no answer in time"
 
 
-def _serve(connection: Connection, make_device: DeviceFactory) -> None:
+def _serve(connection: Connection, make_device: DeviceFactory, pages: Sequence[Path] = ()) -> None:
     """The worker's life: answer each question until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     os.dup2(2, 1)  # what a kernel prints is not the run's data
-    while True:
-        try:
-            question = connection.recv()
-        except EOFError:
-            return
-        connection.send(_answer(question, make_device))
+    with ExitStack() as stack:
+        if pages:
+            from tileproof.conformance.pages.page_file import load_contracts  # here: others need no pages
+
+            stack.enter_context(registered(load_contracts(pages)))
+        while True:
+            try:
+                question = connection.recv()
+            except EOFError:
+                return
+            connection.send(_answer(question, make_device))
 
 
 def _answer(question: Coordinates | Job, make_device: DeviceFactory) -> _Answer:

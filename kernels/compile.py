@@ -11,14 +11,13 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
+from tileproof.kernels import nvrtc
 from tileproof.oracle.refusal import Refusal
 
 # NOTE: NVRTC prefixes relative names with the working directory in line information, hence an absolute virtual root.
@@ -29,9 +28,9 @@ VIRTUAL_ROOT = "/tileproof/"
 COMMON_OPTIONS = ("--std=c++17", "--fmad=false", "--generate-line-info")
 
 # Asks the assembler for its report; it changes no code.
-_REPORT_OPTION = "--ptxas-options=-v"
+REPORT_OPTION = "--ptxas-options=-v"
 # Where there is a driver, NVRTC keeps results, and a kept one comes without its report (measured on H200, 13.0.88).
-_ANEW = "--no-cache"
+ANEW = "--no-cache"
 
 _HEADER_PACKAGES = {
     "cuda_fp8.h": "nvidia-cuda-runtime",
@@ -109,40 +108,23 @@ def architecture_number(arch: str) -> int:
 
 @cache
 def _compile(source: str, name: str, arch: str, defines: tuple[str, ...]) -> CompiledModule:
-    nvrtc = _nvrtc()
     options = (f"--gpu-architecture={arch}", *COMMON_OPTIONS, *(f"--define-macro={define}" for define in defines))
     includes = cuda_include_directories()
-    headers = _own_headers()
-    program = _checked(
-        nvrtc,
-        nvrtc.nvrtcCreateProgram(
-            source.encode(),
-            (VIRTUAL_ROOT + name).encode(),
-            len(headers),
-            [text.encode() for text in headers.values()],
-            [header.encode() for header in headers],
-        ),
-    )
+    asked = (*options, REPORT_OPTION, ANEW, *(f"--include-path={path}" for path in includes))
     try:
-        asked = (*options, _REPORT_OPTION, _ANEW, *(f"--include-path={path}" for path in includes))
-        arguments = [option.encode() for option in asked]
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(arguments), arguments)
-        log = _text(nvrtc, program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
-        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise CompileError(f"{name} does not compile for {arch}:\n{_without_roots(log, includes).strip()}")
-        ptx = _text(nvrtc, program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
-        cubin = _bytes(nvrtc, program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
+        made = nvrtc.compile_program(source, VIRTUAL_ROOT + name, asked, headers=_own_headers())
+    except nvrtc.Rejected as rejected:
+        log = without_roots(rejected.log, includes).strip()
+        raise CompileError(f"{name} does not compile for {arch}:\n{log}") from None
     return CompiledModule(
         name=name,
         arch=arch,
         options=options,
-        ptx=_without_roots(ptx, includes),
-        cubin=cubin,
-        compiler=_compiler(ptx),
+        ptx=without_roots(made.ptx, includes),
+        cubin=made.cubin,
+        compiler=compiler_version(made.ptx),
         source_sha256=hashlib.sha256(source.encode()).hexdigest(),
-        report=log,
+        report=made.log,
     )
 
 
@@ -185,46 +167,14 @@ def _own_headers() -> Mapping[str, str]:
     return {name: f'#line 1 "{VIRTUAL_ROOT}{name}"\n{text}' for name, text in sorted(texts.items())}
 
 
-def _without_roots(text: str, includes: tuple[Path, ...]) -> str:
+def without_roots(text: str, includes: tuple[Path, ...]) -> str:
     """Compiler output with file names as a source would include them: no virtual root, no installed location."""
     for root in (VIRTUAL_ROOT, *(f"{path}/" for path in includes)):
         text = text.replace(root, "")
     return text
 
 
-def _compiler(ptx: str) -> str:
+def compiler_version(ptx: str) -> str:
     """The full version stands only in the PTX's heading; nvrtcVersion() leaves the build out."""
     version = _COMPILER_VERSION.search(ptx)
     return f"NVRTC {version[1]}" if version else "NVRTC of unknown version"
-
-
-def _nvrtc() -> ModuleType:
-    """The bindings, with the library loaded: a missing library shows only at the first call."""
-    try:
-        from cuda.bindings import nvrtc
-
-        nvrtc.nvrtcVersion()
-    except (ImportError, RuntimeError) as error:
-        raise Refusal(
-            f"NVRTC cannot be loaded: {error}", hint="install the packages cuda-bindings and nvidia-cuda-nvrtc==13.0.88"
-        ) from error
-    module: ModuleType = nvrtc
-    return module
-
-
-def _checked(nvrtc: ModuleType, result: tuple[Any, ...]) -> Any:
-    """The value of a call of the bindings, which return (status, value)."""
-    status, value = result
-    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        raise Refusal(f"NVRTC failed: {status.name}")
-    return value
-
-
-def _bytes(nvrtc: ModuleType, program: Any, size: Callable[[Any], Any], fill: Callable[[Any, Any], Any]) -> bytes:
-    buffer = bytearray(_checked(nvrtc, size(program)))
-    (status,) = fill(program, buffer)
-    return bytes(_checked(nvrtc, (status, buffer)))
-
-
-def _text(nvrtc: ModuleType, program: Any, size: Callable[[Any], Any], fill: Callable[[Any, Any], Any]) -> str:
-    return _bytes(nvrtc, program, size, fill).rstrip(b"\0").decode()

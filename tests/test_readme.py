@@ -49,6 +49,20 @@ def test_the_kernel_file_in_the_readme_has_the_finding_that_it_shows(
     assert (result.exit_code, result.stdout) == (1, output)
 
 
+def test_the_kernel_and_its_page_in_the_readme_come_to_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (section,) = re.findall(r"## Judge your own kernel\n(.*?)\n## ", README.read_text(), re.DOTALL)
+    blocks = dict(re.findall(r"```(cuda|python|console)\n(.*?)```", section, re.DOTALL))
+    monkeypatch.chdir(tmp_path)
+    Path("scale.cu").write_text(blocks["cuda"])
+    Path("scale_page.py").write_text(blocks["python"])
+    command, _, output = blocks["console"].partition("\n")
+    result = run(command.removeprefix("$ tileproof "))
+    assert result.exit_code == 1
+    assert SECONDS.sub("", result.stdout) == SECONDS.sub("", output)
+
+
 def test_the_python_in_the_readme_runs() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    (code,) = re.findall(r"## Use the CPU device from Python\n\n```python\n(.*?)```", README.read_text(), re.DOTALL)
     exec(compile(code, "README.md", "exec"), {})

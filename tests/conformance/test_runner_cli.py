@@ -30,8 +30,10 @@ def use(monkeypatch: pytest.MonkeyPatch, sim: Behaviour, gpu: Behaviour | None =
         Target.GPU: FakeRunner(gpu or fakes.right, missing="" if gpu else NO_GPU),
     }
 
-    def chosen(coordinates: Sequence[Coordinates], *, deadline_s: float) -> dict[Target, Runner]:
-        return {place.target: runners[place.target] for place in coordinates}
+    def chosen(
+        coordinates: Sequence[Coordinates], *, deadline_s: float, pages: Sequence[Path] = ()
+    ) -> dict[Target, Runner]:
+        return {place.target: runners[place.target] for place in coordinates if place.target in runners}
 
     monkeypatch.setattr(cli, "runners_for", chosen)
     return runners
