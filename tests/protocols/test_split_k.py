@@ -1,11 +1,12 @@
 """Split K with a last arrival that combines: right with both kinds of counters, each fault by its rule."""
 
 import pytest
+from split_k_by_hand import count_states
 
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.protocols.definition import Reductions, explore
+from tileproof.simulators.protocols.definition import NOTHING_LEFT_OUT, Reductions, explore
 from tileproof.simulators.protocols.models.split_k import Fault, SplitK
-from tileproof.simulators.protocols.search import decide
+from tileproof.simulators.protocols.search import decide, search
 
 RIGHT = (
     SplitK(4),
@@ -63,3 +64,14 @@ def test_every_fault_is_tested() -> None:
 def test_so_are_more_launches(split: SplitK) -> None:
     verdict = decide(split.model())
     assert verdict.is_right, verdict.wrong
+
+
+@pytest.mark.parametrize(("parts", "launches"), [(2, 2), (3, 1)])
+def test_states_are_as_many_as_another_checker_counts(parts: int, launches: int) -> None:
+    verdict = search(SplitK(parts, launches=launches).model(), NOTHING_LEFT_OUT)
+    assert verdict.states == count_states(parts, launches)
+
+
+@pytest.mark.slow
+def test_so_they_are_of_two_launches_of_three() -> None:
+    assert search(SplitK(3).model(), NOTHING_LEFT_OUT).states == count_states(3, 2)
