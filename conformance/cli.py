@@ -1,4 +1,4 @@
-"""The command line: `tileproof check | list | try | replay | mutate | show | ptx | gfx928 | ledger | env`.
+"""The command line: `tileproof check | list | try | replay | mutate | show | fingerprint | ptx | gfx928 | ledger | env`.
 
 `python -m tileproof.conformance` is the same.
 
@@ -18,6 +18,7 @@ from typing import Annotated
 
 import typer
 
+from tileproof.conformance.cli_fingerprint import fingerprint
 from tileproof.conformance.cli_gfx928 import gfx928
 from tileproof.conformance.cli_ledger import ledger
 from tileproof.conformance.cli_mutate import mutate
@@ -188,6 +189,7 @@ app.command("try")(try_)
 app.command()(show)
 app.command()(ledger)
 app.command()(mutate)
+app.command()(fingerprint)
 app.add_typer(ptx, name="ptx")
 app.add_typer(gfx928, name="gfx928")
 
