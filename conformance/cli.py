@@ -1,4 +1,4 @@
-"""The command line: `tileproof check | list | try | replay | mutate | show | fingerprint | ptx | gfx928 | ledger | env`.
+"""The command line: `tileproof check | list | try | replay | mutate | show | fingerprint | ptx | gfx928 | ledger | ...`.
 
 `python -m tileproof.conformance` is the same.
 
