@@ -1,4 +1,4 @@
-"""The command line: `tileproof check | list | try | replay | mutate | show | fingerprint | ptx | gfx928 | ledger | ...`.
+"""The command line: `tileproof check | list | try | replay | mutate | show | fingerprint | ptx | gfx928` and others.
 
 `python -m tileproof.conformance` is the same.
 
