@@ -103,6 +103,14 @@ def steps(model: Model, state: State) -> Iterator[Step]:
             yield Step(process, move.action, move.which, move.code, State(move.shared, rows))
 
 
+def check_first(model: Model) -> None:
+    """Raises: Refusal where the first state has a number that lies outside its range."""
+    _check_numbers(model, model.fields, model.start)
+    for role in model.roles:
+        for start in role.starts:
+            _check_numbers(model, role.row, start)
+
+
 def _check_numbers(model: Model, fields: tuple[Field, ...], row: tuple[int, ...]) -> None:
     """Raises: Refusal for a number that is more than its most, or negative."""
     for field, value in zip(fields, row, strict=True):

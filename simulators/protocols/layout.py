@@ -40,6 +40,7 @@ class Layout:
         cells: place of each process's row.
         within: by role, place of each number within a cell; `word` has no meaning there.
         roles: number of the role of each process.
+        used: numbers of the shared ones that have bits.
     """
 
     words: int
@@ -47,6 +48,7 @@ class Layout:
     cells: tuple[Place, ...]
     within: tuple[tuple[Place, ...], ...]
     roles: tuple[int, ...]
+    used: tuple[int, ...]
 
 
 def layout_of(model: Model) -> Layout:
@@ -61,7 +63,8 @@ def layout_of(model: Model) -> Layout:
             raise Refusal(f"{model.name}: a {role.name} has {bits} bits of its own; the most are {CELL_BITS}")
         cells += [room.take(bits) for _ in role.starts]
     roles = tuple(number for number, role in enumerate(model.roles) for _ in role.starts)
-    return Layout(room.words, shared, tuple(cells), within, roles)
+    used = tuple(number for number, place in enumerate(shared) if place.bits)
+    return Layout(room.words, shared, tuple(cells), within, roles, used)
 
 
 class _Room:
@@ -104,8 +107,9 @@ def packed(layout: Layout, state: State) -> tuple[int, ...]:
 def packed_shared(layout: Layout, shared: Sequence[int]) -> list[int]:
     """The words of a state in which nothing but the shared numbers is set."""
     words = [0] * layout.words
-    for place, value in zip(layout.shared, shared, strict=True):
-        words[place.word] |= value << place.shift
+    for number in layout.used:
+        place = layout.shared[number]
+        words[place.word] |= shared[number] << place.shift
     return words
 
 
@@ -116,7 +120,11 @@ def packed_row(layout: Layout, role: int, row: Sequence[int]) -> int:
 
 def unpacked_shared(layout: Layout, words: Sequence[int]) -> tuple[int, ...]:
     """The shared numbers of some words."""
-    return tuple(_value(place, words[place.word]) for place in layout.shared)
+    shared = [0] * len(layout.shared)
+    for number in layout.used:
+        place = layout.shared[number]
+        shared[number] = words[place.word] >> place.shift & place.mask
+    return tuple(shared)
 
 
 def unpacked_row(layout: Layout, role: int, cell: int) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ from tileproof.simulators.protocols.compiled_search import (
     STUCK,
     room_for,
 )
-from tileproof.simulators.protocols.definition import ALL_REDUCTIONS, Reductions, canonical
+from tileproof.simulators.protocols.definition import ALL_REDUCTIONS, Reductions, canonical, check_first
 from tileproof.simulators.protocols.layout import layout_of, packed
 from tileproof.simulators.protocols.model import FIRST_RULE, Model, Role
 from tileproof.simulators.protocols.step_memory import StepMemory
@@ -104,6 +104,7 @@ def search(
 class _Search:
     def __init__(self, model: Model, reductions: Reductions, most_states: int) -> None:
         self._model, self._reductions, self._most_states = model, reductions, most_states
+        check_first(model)
         self._layout = layout_of(model)
         self._tables = tables_of(model, self._layout)
         self._memory = StepMemory(model, self._layout, self._tables)
