@@ -80,12 +80,16 @@ def gather(findings: Iterable[FindingFound]) -> tuple[Failure, ...]:
     groups = [Group(min(members, key=_size), frozenset(f.case for f in members)) for members in by_signature.values()]
     groups.sort(key=lambda group: (_CAUSE_ORDER.index(group.smallest.finding.kind), -len(group.cases)))
     folded: list[list[Group]] = []
+    with_case: dict[str, list[list[Group]]] = {}
     for group in groups:
-        home = next((failure for failure in folded if _belongs(group, failure[0])), None)
+        candidates = with_case.get(group.smallest.case, [])
+        home = next((failure for failure in candidates if _belongs(group, failure[0])), None)
         if home is None:
-            folded.append([group])
-        else:
-            home.append(group)
+            home = []
+            folded.append(home)
+            for name in group.cases:
+                with_case.setdefault(name, []).append(home)
+        home.append(group)
     return tuple(Failure(head, tuple(also)) for head, *also in folded)
 
 

@@ -1,0 +1,45 @@
+"""`tileproof report`: what a run's event file says, as JUnit XML, Markdown or one HTML page."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tileproof.conformance.crash import DEFAULT_FOLDER
+from tileproof.conformance.reports.junit import junit
+from tileproof.conformance.reports.markdown import markdown
+from tileproof.conformance.reports.page import page
+from tileproof.conformance.reports.run_report import RunReport, read_run
+from tileproof.oracle.refusal import Refusal
+
+Writer = Callable[[RunReport, Path], str]
+
+
+def report(
+    events: Annotated[Path, typer.Argument(metavar="EVENTS", help="Event file of a run: `check --events EVENTS`.")],
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one self-contained page.")] = None,
+    junit_xml: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
+    markdown_file: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Write a summary for a CI job.")
+    ] = None,
+    crash_dir: Annotated[
+        Path, typer.Option(help="Folder of the run's crash files, for replay commands.", metavar="DIR")
+    ] = DEFAULT_FOLDER,
+) -> None:
+    """Write reports of a run; without a file to write, print the summary."""
+    run = read_run(events)
+    wanted: list[tuple[Path | None, Writer]] = [(html, page), (junit_xml, junit), (markdown_file, markdown)]
+    for path, writer in wanted:
+        if path is not None:
+            _write(path, writer(run, crash_dir))
+    if html is junit_xml is markdown_file is None:
+        sys.stdout.write(markdown(run, crash_dir))
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be written: {error.strerror}", hint="give another file") from None

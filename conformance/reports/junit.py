@@ -1,0 +1,75 @@
+"""JUnit XML of a run: a suite for each contract and target, a test case for each case."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tileproof.conformance.case import parse_case
+from tileproof.conformance.events import FindingFound
+from tileproof.conformance.failure import replay_command
+from tileproof.conformance.reports.run_report import CaseRow, Outcome, RunReport
+from tileproof.conformance.target import Target
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 has no way to write (section 2.2)."""
+
+
+def junit(report: RunReport, crashes: Path) -> str:
+    """The run as JUnit XML.
+
+    Args:
+        report: the run.
+        crashes: folder of its crash files, for the replay commands.
+    """
+    suites: dict[tuple[str, Target], list[CaseRow]] = {}
+    for row in report.rows:
+        suites.setdefault((parse_case(row.case).contract, row.target), []).append(row)
+    found: dict[tuple[str, Target], list[FindingFound]] = {}
+    for finding in report.findings:
+        for target in finding.targets:
+            found.setdefault((finding.case, target), []).append(finding)
+    root = ElementTree.Element("testsuites", {"name": "tileproof"} | _counts(report.rows))
+    for (contract, target), rows in suites.items():
+        suite = ElementTree.SubElement(root, "testsuite", {"name": f"{contract} on {target}"} | _counts(rows))
+        for row in rows:
+            _case(suite, row, found.get((row.case, row.target), []), crashes)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _counts(rows: Iterable[CaseRow]) -> dict[str, str]:
+    ended = list(rows)
+    return {
+        "tests": str(len(ended)),
+        "failures": str(sum(row.outcome is Outcome.FAILED for row in ended)),
+        "errors": str(sum(row.outcome is Outcome.ERROR for row in ended)),
+        "skipped": str(sum(row.outcome is Outcome.NOT_RUN for row in ended)),
+        "time": f"{sum(row.seconds for row in ended):.3f}",
+    }
+
+
+def _case(suite: ElementTree.Element, row: CaseRow, findings: list[FindingFound], crashes: Path) -> None:
+    case = parse_case(row.case)
+    element = ElementTree.SubElement(
+        suite,
+        "testcase",
+        classname=f"{case.contract}.{case.kernel}.{row.target}",
+        name=_xml(row.case),
+        time=f"{row.seconds:.3f}",
+    )
+    for finding in findings:
+        lines = [finding.finding.message]
+        if finding.crash:
+            lines.append(f"Reproduce with: {replay_command(finding.crash, crashes)}")
+        failure = ElementTree.SubElement(element, "failure", type=str(finding.finding.kind))
+        failure.set("message", _xml(finding.finding.message.partition("\n")[0]))
+        failure.text = _xml("\n".join(lines))
+    if row.outcome is Outcome.ERROR:
+        ElementTree.SubElement(element, "error", message=_xml(row.reason))
+    if row.outcome is Outcome.NOT_RUN:
+        ElementTree.SubElement(element, "skipped", message=_xml(row.reason))
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

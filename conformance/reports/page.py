@@ -1,0 +1,102 @@
+"""One HTML page of a run: it loads nothing, finds and filters failures, and draws where outputs differ.
+
+All failures travel in the page as JSON, deflated, since thousands of them have much in common; the page's script
+inflates and draws them, a hundred at a time. Without a script the page still has the verdict and the counts.
+"""
+
+import base64
+import json
+import zlib
+from dataclasses import asdict, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from tileproof.conformance.case import parse_case
+from tileproof.conformance.environment import describe
+from tileproof.conformance.failure import Failure, Group, bearing_rules, replay_command
+from tileproof.conformance.finding import Mismatch
+from tileproof.conformance.records import to_json
+from tileproof.conformance.registry import contract_of
+from tileproof.conformance.reports.run_report import CaseRow, Outcome, RunReport
+
+MAX_CASES_NAMED = 50
+"""Of a failure that many cases share."""
+MAX_MAPS = 2000
+"""Failures whose map travels in the page: maps hardly deflate, and ten thousand of them take megabytes."""
+
+
+def page(report: RunReport, crashes: Path) -> str:
+    """The run as one file of HTML.
+
+    Args:
+        report: the run.
+        crashes: folder of its crash files, for the replay commands.
+    """
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    template = environment.from_string(resources.files(__package__).joinpath("page.html").read_text())
+    return template.render(
+        report=report,
+        places=", ".join(map(str, report.started.targets)),
+        counts=_counts(report),
+        outcomes=[str(outcome) for outcome in Outcome],
+        machine=describe(to_json(report.started.environment)),
+        data=packed([_failure(failure, crashes, at < MAX_MAPS) for at, failure in enumerate(report.failures)]),
+        rows=packed([_row(row) for row in report.rows]),
+        failures=len(report.failures),
+    )
+
+
+def packed(data: Any) -> str:
+    """JSON as deflate (zlib) in base64; the page's script reads it back."""
+    return base64.b64encode(zlib.compress(json.dumps(data, allow_nan=False).encode(), 9)).decode()
+
+
+def _counts(report: RunReport) -> dict[tuple[str, str], dict[str, int]]:
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    for row in report.rows:
+        of = counts.setdefault((parse_case(row.case).contract, str(row.target)), dict.fromkeys(map(str, Outcome), 0))
+        of[str(row.outcome)] += 1
+    return counts
+
+
+def _row(row: CaseRow) -> list[Any]:
+    return [row.case, str(row.target), str(row.outcome), round(row.seconds, 3), row.route, row.reason]
+
+
+def _failure(failure: Failure, crashes: Path, has_map: bool) -> dict[str, Any]:
+    found = failure.head.smallest
+    case = parse_case(found.case)
+    rules = bearing_rules(contract_of(case), found.finding)
+    return {
+        **_group(failure.head),
+        "contract": case.contract,
+        "kernel": case.kernel,
+        "route": case.route,
+        "mismatch": _mismatch(found.finding.mismatch, has_map) if found.finding.mismatch else None,
+        "place": asdict(found.finding.place) if found.finding.place else None,
+        "rules": [f"{rule.name}: {rule.value}" for rule in rules],
+        "also": [_group(group) for group in failure.also],
+        "replay": replay_command(found.crash, crashes) if found.crash else "",
+        "origin": found.origin,
+    }
+
+
+def _mismatch(mismatch: Mismatch, has_map: bool) -> dict[str, Any]:
+    return asdict(mismatch if has_map else replace(mismatch, map=()))
+
+
+def _group(group: Group) -> dict[str, Any]:
+    finding = group.smallest.finding
+    return {
+        "kind": str(finding.kind),
+        "message": finding.message,
+        "case": group.smallest.case,
+        "targets": [str(target) for target in group.smallest.targets],
+        "cases": sorted(group.cases)[:MAX_CASES_NAMED] if len(group.cases) > 1 else [],
+        "count": len(group.cases),
+    }

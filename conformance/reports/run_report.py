@@ -1,0 +1,136 @@
+"""A run as its event file tells it: how each case ended, and what failed, gathered by cause."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from tileproof.conformance.events import (
+    CaseErrored,
+    CaseFinished,
+    CaseNotRun,
+    CrashFileFailed,
+    Event,
+    FindingFound,
+    RunFinished,
+    RunStarted,
+    read_events,
+)
+from tileproof.conformance.failure import Failure, gather
+from tileproof.conformance.target import Target
+from tileproof.oracle.refusal import Refusal
+
+
+class Outcome(StrEnum):
+    """How a case ended on a target."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "without a verdict"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True)
+class CaseRow:
+    """One case on one target.
+
+    Args:
+        case: its id.
+        target: where.
+        outcome: how it ended.
+        seconds: that it took; 0 where it did not run.
+        route: that the kernel took; "" where it is not known.
+        reason: why it did not run, or has no verdict.
+    """
+
+    case: str
+    target: Target
+    outcome: Outcome
+    seconds: float = 0.0
+    route: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """A run.
+
+    Args:
+        started: its first event.
+        finished: its last; None where the run was cut short.
+        rows: every case on every target, in the order in which they ended.
+        findings: all, as they came.
+        failures: the findings gathered by cause, causes first.
+    """
+
+    started: RunStarted
+    finished: RunFinished | None
+    rows: tuple[CaseRow, ...]
+    findings: tuple[FindingFound, ...]
+    failures: tuple[Failure, ...]
+
+    def count(self, outcome: Outcome) -> int:
+        """How many cases ended so, each target counted."""
+        return sum(row.outcome is outcome for row in self.rows)
+
+    @property
+    def verdict(self) -> str:
+        """In one line."""
+        cut = "" if self.finished else "; the run was cut short"
+        cut = "; interrupted" if self.finished and self.finished.interrupted else cut
+        counted = ", ".join(f"{self.count(outcome)} {outcome}" for outcome in Outcome if self.count(outcome))
+        return (counted or "nothing ran") + cut
+
+
+def read_run(path: Path) -> RunReport:
+    """The run of an event file.
+
+    Raises:
+        Refusal: the file cannot be read, is no event file, or holds no run or more than one.
+    """
+    return run_report(read_events(path), str(path))
+
+
+def run_report(events: Iterable[Event], name: str) -> RunReport:
+    """The run of a stream of events.
+
+    Args:
+        events: of one run.
+        name: of the stream, for messages.
+
+    Raises:
+        Refusal: there is no run, or there are several.
+    """
+    told = list(events)
+    starts = [event for event in told if isinstance(event, RunStarted)]
+    if len(starts) != 1 or not isinstance(told[0], RunStarted):
+        raise Refusal(f"{name}: {len(starts)} runs begin in it", hint="give the file of one run: check --events FILE")
+    findings = tuple(event for event in told if isinstance(event, FindingFound))
+    return RunReport(
+        started=starts[0],
+        finished=next((event for event in told if isinstance(event, RunFinished)), None),
+        rows=tuple(_rows(told)),
+        findings=findings,
+        failures=gather(_with_kept_crashes(findings, told)),
+    )
+
+
+def _rows(events: Iterable[Event]) -> Iterator[CaseRow]:
+    for event in events:
+        match event:
+            case CaseFinished():
+                outcome = Outcome.PASSED if event.passed else Outcome.FAILED
+                yield CaseRow(event.case, event.target, outcome, event.seconds, event.route)
+            case CaseErrored():
+                yield CaseRow(event.case, event.target, Outcome.ERROR, reason=event.message)
+            case CaseNotRun():
+                yield CaseRow(event.case, event.target, Outcome.NOT_RUN, reason=event.reason)
+            case _:
+                pass
+
+
+def _with_kept_crashes(findings: Iterable[FindingFound], events: Iterable[Event]) -> Iterator[FindingFound]:
+    """Findings whose crash file could not be kept name none."""
+    lost = {event.crash for event in events if isinstance(event, CrashFileFailed)}
+    for found in findings:
+        yield found if found.crash not in lost else replace(found, crash="")
