@@ -1,4 +1,4 @@
-"""The command line: `tileproof check | list | try | replay | report | mutate | show | fingerprint | ptx | gfx928` and others.
+"""The command line: `tileproof check | list | try | replay | report | mutate | show | fingerprint | ptx` and others.
 
 `python -m tileproof.conformance` is the same.
 
@@ -23,8 +23,8 @@ from tileproof.conformance.cli_gfx928 import gfx928
 from tileproof.conformance.cli_ledger import ledger
 from tileproof.conformance.cli_mutate import mutate
 from tileproof.conformance.cli_ptx import ptx
-from tileproof.conformance.cli_run import follow
 from tileproof.conformance.cli_report import report
+from tileproof.conformance.cli_run import follow
 from tileproof.conformance.cli_show import show
 from tileproof.conformance.cli_try import try_
 from tileproof.conformance.console import Console, open_console
