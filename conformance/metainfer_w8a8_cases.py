@@ -76,6 +76,8 @@ def _smoke(routes: Routes) -> Iterator[Case]:
     for family in ("scales", "ties", "association"):
         yield _case(routes, "64x64x64-b2", "nk8", (20, 64, 64), family)
         yield _case(routes, SCALAR, "nk8", (3, 11, 70), family)
+    yield _case(routes, "64x64x64-b2", "nk8", (20, 64, 64), "odd-scales")
+    yield _case(routes, SCALAR, "nk8", (13, 13, 70), "odd-scales")
     yield _case(routes, "64x64x64-b2", "nk8", (16, 64, _depth()), "conversion")
     yield _case(routes, SCALAR, "nk8", (2, 64, CONVERSION_DEPTH + 1), "conversion")
     yield _case(routes, FUSED, "kn8", (16, 128, 256), "uniform", splits=3)
@@ -107,7 +109,7 @@ def _depth() -> int:
 
 
 def _full(routes: Routes) -> Iterator[Case]:
-    families = cycle(family for family in FAMILIES if family not in ("conversion", "worn-counters"))
+    families = cycle(family for family in FAMILIES if family not in ("conversion", "worn-counters", "odd-scales"))
     for arm in (arm for arm in ARMS.values() if isinstance(arm, TileArm)):
         for m, stages in product((1, arm.rows - 1, arm.rows, arm.rows + 1), (1, 2, 3)):
             yield _case(routes, arm.name, "nk8", (m, arm.columns, stages * arm.depth), next(families))

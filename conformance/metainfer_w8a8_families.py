@@ -94,6 +94,33 @@ def association(m: int, n: int, k: int, random: Random) -> Inputs:
     return Inputs(given.x, given.w, first, 2.0**-60 * random.uniform(1, 1.9, n))
 
 
+def odd_scales(m: int, n: int, k: int, random: Random) -> Inputs:
+    """Every pair of a zero, small, negative, large, infinite or NaN scale of a row with one of a column.
+
+    Values below 2^-126 on the way and at the end, either sign of zero, infinities, and NaN by infinity times 0.
+    """
+    given = one_hot(m, n, k, random)
+    return Inputs(given.x, given.w, np.resize(_ODD, m), np.resize(_ODD[::-1], n))
+
+
+_ODD = np.array(
+    [
+        1.5,
+        0.0,
+        -0.0,
+        2.0**-149,
+        -1.7 * 2.0**-133,
+        2.0**-126,
+        2.0**-20,
+        -257 / 256,
+        1.9 * 2.0**120,
+        np.inf,
+        -np.inf,
+        np.nan,
+    ]
+)
+
+
 def worn_counters(m: int, n: int, k: int, random: Random) -> Inputs:
     """As uniform; the counters of a fused combine have counted almost 2^32 arrivals."""
     return uniform(m, n, k, random)
@@ -107,6 +134,7 @@ FAMILIES: Mapping[str, Callable[[int, int, int, Random], Inputs]] = {
     "ties": ties,
     "conversion": conversion,
     "association": association,
+    "odd-scales": odd_scales,
     "worn-counters": worn_counters,
 }
 

@@ -308,6 +308,29 @@ _OUTPUTS = (
         Edit("(bits + (0x7FFFu + (bits >> 16 & 1u))) >> 16", "bits >> 16"),
     ),
     _fault(
+        "small-values-flushed",
+        SCALAR,
+        "takes what is below 2^-126 for 0",
+        "nvcc --use_fast_math: -ftz=true",
+        MISMATCH,
+        Edit(
+            "return bf16_of(__fmul_rn(__fmul_rn(__int2float_rn(sum), x_scale), w_scale));",
+            'float value = __int2float_rn(sum);\n    asm("mul.rn.ftz.f32 %0, %0, %1;" : "+f"(value) : "f"(x_scale));\n'
+            '    asm("mul.rn.ftz.f32 %0, %0, %1;" : "+f"(value) : "f"(w_scale));\n    return bf16_of(value);',
+        ),
+    ),
+    _fault(
+        "nan-by-the-instruction",
+        TILE,
+        "rounds with a case for NaN, which the published rounding has not",
+        "MetaInfer prefill skill section 4.1: plain RNE without Inf/NaN fix-up",
+        MISMATCH,
+        Edit(
+            "return (bits + (0x7FFFu + (bits >> 16 & 1u))) >> 16;",
+            "return value != value ? 0x7FFFu : (bits + (0x7FFFu + (bits >> 16 & 1u))) >> 16;",
+        ),
+    ),
+    _fault(
         "ties-away-from-zero",
         DECODE,
         "rounds ties away from zero",

@@ -55,7 +55,7 @@ RULES = (
     Rule("sum", "exact in int32; K at most 131,071, so that no sum of products of -128 leaves it", _SKILLS),
     Rule("scales", "(float(sum) * x_scale[m]) * w_scale[n], left-associative, each one float32 operation", _SKILLS),
     Rule("conversion", "int32 to float32 to nearest even, before the scales", "MetaInfer's kernels; inferred"),
-    Rule("output", "one rounding to bf16, to nearest even, with no case for NaN: scales are finite", _SKILLS),
+    Rule("output", "one rounding to bf16, to nearest even, with no case for NaN: it becomes 0x8000", _SKILLS),
     Rule("weight", "read in the packed order that the call names; correct against W as it is stored", _SKILLS),
     Rule("split K", "boundaries at whole stages of 64; planes are written whole in every launch", _SKILLS),
     Rule("counters", "grow by the number of splits in every launch and are never set back", _SKILLS),

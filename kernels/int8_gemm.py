@@ -31,6 +31,7 @@ from tileproof.kernels.int8_arms import (
     TileArm,
     WgmmaArm,
 )
+from tileproof.kernels.int8_counters import require_one_number_of_parts
 from tileproof.kernels.int8_layouts import weight_layout
 from tileproof.kernels.launcher import (
     NOTHING_TO_LAUNCH,
@@ -83,7 +84,8 @@ class Product:
         w_scale: float32 [N].
         out: bfloat16 [M, N].
         planes: int32 [splits, M, N], where K is split over the grid: every element is written in every launch.
-        arrivals: uint64 [N / 64], for the fused combine: zeros before the first launch, and nobody else's after it.
+        arrivals: uint64 [N / 64], for the fused combine: zeros before the first launch, and nobody else's after it;
+            every launch has as many splits as the first.
     """
 
     x: Tensor
@@ -197,6 +199,8 @@ class Int8Gemm:
 
     def _decode(self, product: Product, arm: DecodeArm) -> Launch:
         m, n, _ = product.extents
+        if arm.combine is Combine.FUSED and product.arrivals is not None:
+            require_one_number_of_parts(product.arrivals, _splits(product))
         first = self._kernel(DECODE, (*arm.defines(m), _order(product))).launch(
             entry=DECODE,
             route=arm.name,

@@ -73,6 +73,8 @@ class Int8Pack:
         order = weight_layout(layout)
         k, n = self._check(way, raw, packed, order)
         found = obstacle(raw, packed, order)
+        if route is not None and not isinstance(route, Route):
+            raise Refusal(f"route is {route!r}", hint=f"one of {', '.join(map(str, Route))} of Route, or None")
         if route is Route.VECTOR and found is not None:
             raise Refusal(f"{way} in vectors: {found}", hint="leave the route out, or take scalar")
         chosen = route or (Route.SCALAR if found else Route.VECTOR)

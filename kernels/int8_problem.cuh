@@ -4,7 +4,7 @@
 //     value      = (float(sum) * x_scale[m]) * w_scale[n], each operation one float32 operation
 //     out[m, n]  = bf16 of value, to nearest even
 //
-// NOTE: the rounding has no case for NaN, because scales are finite numbers. An infinity stays one.
+// NOTE: the rounding has no case for NaN, as published: one (of a scale, or infinity times 0) becomes -0, 0x8000.
 #pragma once
 
 #include "int8_layout.cuh"

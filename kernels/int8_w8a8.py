@@ -42,7 +42,8 @@ class Workspace:
 
     Args:
         planes: int32 [planes, M, N].
-        arrivals: uint64 [N / 64], zeros before the first call; None where nothing is combined by the last block.
+        arrivals: uint64 [N / 64], zeros before the first call and for one number of splits after it: a workspace of
+            the router's choice is none for a forced kernel with more. None where nothing is combined by the last block.
     """
 
     planes: Tensor
@@ -123,7 +124,7 @@ class W8A8:
             Refusal: the reason why the call is not supported.
             DeviceError: the device failed.
         """
-        if weight is None:
+        if not isinstance(weight, Weight):
             raise Refusal("the weight was not prepared", hint="prepare it once, before the first call")
         if bias is not None:
             raise Refusal("a bias is given; the kernels add none", hint="add it in a kernel of your own")
@@ -158,13 +159,18 @@ class W8A8:
         if arm is None:
             choice = select(self.family, m, weight.n, weight.k, decode_last_m=self._decode_last_m, planes=planes)
             if choice.pack != weight.pack:
+                prepared = weight.pack == self.family.pack_of(weight.k, weight.n)
                 raise Refusal(
                     f"the weight is packed {weight.pack}; {choice.tuned or choice.arm} reads {choice.pack}",
-                    hint=f"prepare it for family {self.family.name}",
+                    hint="name an arm: no one order serves every M of it"
+                    if prepared
+                    else f"prepare it for family {self.family.name}",
                 )
         else:
             known = ARMS.get(arm)
             takes = isinstance(known, DecodeArm) and known.takes_planes
+            if takes and planes and weight.k < DECODE_DEPTH:
+                raise Refusal(f"{arm}: K = {weight.k} is less than a stage, {DECODE_DEPTH}", hint="name scalar")
             choice = Choice(arm, weight.pack, splits=min(planes, weight.k // DECODE_DEPTH) if takes else 0)
         if choice.splits > planes:
             raise Refusal(f"{choice.arm} takes {choice.splits} planes of workspace; there are {planes}")

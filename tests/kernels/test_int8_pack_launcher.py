@@ -66,3 +66,10 @@ def test_an_address_decides_between_vectors_and_bytes(sim: Device) -> None:
     assert pack(replace(raw, shape=(16, 16), strides=(16, 1)), inside, "n-major").route == Route.SCALAR
     with pytest.raises(Refusal, match="packed begins 1 bytes past a multiple of 16"):
         pack(replace(raw, shape=(16, 16), strides=(16, 1)), inside, "n-major", route=Route.VECTOR)
+
+
+@pytest.mark.parametrize("route", ["vector", "bogus"])
+def test_a_route_by_another_type_is_refused(route: str, sim: Device) -> None:
+    """Its name would pass for the route in every comparison but the one that guards the addresses."""
+    with pytest.raises(Refusal, match=f"route is '{route}'"):
+        Int8Pack(sim).pack(*tensors(sim, 16, 16), "n-major", route=route)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tileproof.kernels.int8_arms import ARMS
+from tileproof.kernels.int8_counters import require_one_number_of_parts
 from tileproof.kernels.int8_gemm import MAX_DEPTH, Int8Gemm, Product
 from tileproof.kernels.int8_router import FAMILIES, Family, Tuned
 from tileproof.kernels.int8_w8a8 import W8A8, Weight, Workspace
@@ -138,6 +139,28 @@ def test_a_fused_combine_needs_nothing_cleared_between_launches(seed: int) -> No
         assert set(workspace.arrivals.buffer.download()) == {3 * launches}
 
 
+def test_counters_belong_to_one_number_of_splits(sim: Device) -> None:
+    """After a launch of 4 splits a counter holds 4, and the second block of a launch of 3 would be its last."""
+    call = Call(sim, 16)
+    operator = W8A8(sim, SMALL_DECODE)
+    weight, workspace = operator.prepare(call.raw, call.packed), call.workspace(16)
+    call.run(operator, weight, workspace=workspace, arm="decode-fused")
+    with pytest.raises(Refusal, match="arrivals have counted launches of 4 splits; this one has 3"):
+        call.run(operator, weight, workspace=workspace)
+    assert workspace.arrivals is not None
+    one = Tensor(workspace.arrivals.buffer, np.dtype(np.uint64), (1,), (1,), 8)
+    with pytest.raises(Refusal, match="arrivals have counted launches of 4 splits; this one has 2"):
+        require_one_number_of_parts(one, 2)
+    again = W8A8(sim, SMALL_DECODE)
+    with pytest.raises(Refusal, match="this one has 3"):
+        call.run(again, weight, workspace=workspace)
+    call.run(again, weight, workspace=workspace, arm="decode-fused")
+    assert call.is_right
+    new = call.workspace(16)
+    assert call.run(operator, weight, workspace=new).report.findings == []
+    assert call.is_right
+
+
 GATE = ("64x128x64-b1", "128x64x128-b1", "decode-in-block", "scalar")
 
 
@@ -222,9 +245,29 @@ def test_other_wrong_calls_are_refused(sim: Device) -> None:
         call.run(operator, replace(weight, n=64))
     with pytest.raises(Refusal, match="decode that ends at M = 24"):
         W8A8(sim, SMALL, decode_last_m=24)
+    with pytest.raises(Refusal, match="the weight was not prepared"):
+        call.run(operator, call.packed)  # type: ignore[arg-type]
+    shallow = Call(sim, 4, 64, 32)
+    contiguous = W8A8(sim, SMALL).prepare(shallow.raw, shallow.packed)
+    with pytest.raises(Refusal, match="decode-partial: K = 32 is less than a stage, 64"):
+        shallow.run(operator, contiguous, workspace=shallow.workspace(2), arm="decode-partial")
     tall = Call(sim, 33)
     with pytest.raises(Refusal, match="M = 33; the most is 32"):
         tall.run(operator, weight, arm="decode-in-block")
+
+
+def test_a_weight_that_no_order_serves_at_every_m_is_named_as_one(sim: Device) -> None:
+    """The guard of TP8 down takes every N of 128 and reads n-major; the fallback has an order for N = 4096 alone."""
+    operator = W8A8(sim, FAMILIES["TP8 M4096"])
+    call = Call(sim, 128, 256, 192)
+    weight = operator.prepare(call.raw, call.packed)
+    with pytest.raises(Refusal, match="packed contiguous; down reads n-major") as refused:
+        call.run(operator, weight)
+    assert refused.value.hint == "name an arm: no one order serves every M of it"
+    few = Call(sim, 3, 256, 192)
+    weight = operator.prepare(few.raw, few.packed)
+    assert few.run(operator, weight).route == "scalar"
+    assert few.is_right
 
 
 def test_kernels_with_wgmma_refuse_other_orders_and_architectures(sim: Device) -> None:
