@@ -1,5 +1,7 @@
 """The ring that cp.async fills: right with a slot more and lean, congruous and crosswise; each fault by its rule."""
 
+from dataclasses import replace
+
 import pytest
 
 from tileproof.oracle.refusal import Refusal
@@ -7,15 +9,20 @@ from tileproof.simulators.protocols.definition import Reductions, explore
 from tileproof.simulators.protocols.models.cp_async_ring import CpAsyncRing, Fault
 from tileproof.simulators.protocols.search import decide
 
-KINDS: tuple[dict[str, bool], ...] = ({}, {"crosswise": True}, {"lean": True}, {"lean": True, "drains": False})
+KINDS = (
+    CpAsyncRing(2, 4, 2),
+    CpAsyncRing(2, 4, 2, crosswise=True),
+    CpAsyncRing(2, 4, 2, lean=True),
+    CpAsyncRing(2, 4, 2, lean=True, drains=False),
+)
 RIGHT = (
-    *(CpAsyncRing(stages, tiles, 2, **kind) for stages in (2, 3) for tiles in (1, 4, 6) for kind in KINDS),
-    *(CpAsyncRing(2, 4, warps, **kind) for warps in (1, 3) for kind in KINDS),
+    *(replace(kind, stages=stages, tiles=tiles) for stages in (2, 3) for tiles in (1, 4, 6) for kind in KINDS),
+    *(replace(kind, warps=warps) for warps in (1, 3) for kind in KINDS),
     CpAsyncRing(1, 3, 2),
 )
 LARGE = (
-    *(CpAsyncRing(stages, 3 * stages, 2, **kind) for stages in (4, 6, 8) for kind in KINDS),
-    *(CpAsyncRing(2, 6, warps, **kind) for warps in (4, 5) for kind in KINDS),
+    *(replace(kind, stages=stages, tiles=3 * stages) for stages in (4, 6, 8) for kind in KINDS),
+    *(replace(kind, tiles=6, warps=warps) for warps in (4, 5) for kind in KINDS),
     CpAsyncRing(3, 9, 3),
     CpAsyncRing(3, 9, 3, lean=True),
     CpAsyncRing(2, 6, 8, crosswise=True),

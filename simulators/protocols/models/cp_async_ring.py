@@ -2,7 +2,8 @@
 
 A tile goes into slot tile % slots, the next one that goes there a generation later. Of a slot it is known how many
 warps have ordered their share of which generation last (modulo 3), and how many shares are on their way; a warp knows
-which of its own groups are. Shares land in any order. A crosswise operand goes through registers: its shares land at once.
+which of its own groups are. Shares land in any order. A crosswise operand goes through registers: its shares land at
+once.
 
     for each stage   wait for its group, barrier, fetch a later tile, multiply       with a slot more than stages
                      wait for its group, barrier, multiply, barrier, fetch           with a lean ring
