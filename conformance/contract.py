@@ -153,7 +153,7 @@ class Contract:
             elements are ties, ... Where a set is right, one of its values is given.
         witnesses: an output's name and an index in it, to the values that explain that element: (tensor name, index).
         kernel: device, kernel name and an edited source (None: all as shipped) to a function that launches on tensors.
-        any_nan: whether any NaN of 16 and 32 bits is right where one is expected: their payload is nobody's rule.
+        any_nan: formats of which any NaN is right where one is expected: sign and payload are nobody's rule.
         obstacle: why a case cannot run on an architecture, in words; None where it can.
     """
 
@@ -175,7 +175,7 @@ class Contract:
     classes: Callable[[Arrays, Arrays], Mapping[str, Mapping[str, Mask]]]
     witnesses: Callable[[str, tuple[int, ...]], tuple[tuple[str, tuple[int, ...]], ...]]
     kernel: Callable[[Device, str, EditedSource | None], Run]
-    any_nan: bool = False
+    any_nan: tuple[str, ...] = ()
     obstacle: Callable[[Case, str], str | None] = lambda case, arch: None
 
     def check(self, case: Case) -> None:

@@ -139,7 +139,7 @@ class Evidence:
         name = layout.spec.name
         images = (one.after[name], *one.ends.get(name, ()))
         expected, seen = settle(layout.spec.format, self.right[name], [layout.elements(image) for image in images])
-        if self.contract.any_nan and layout.spec.dtype.kind not in "iu":
+        if layout.spec.format in self.contract.any_nan:
             both = is_nan(layout.spec.format, expected) & is_nan(layout.spec.format, seen)
             expected = np.where(both, seen, expected)
         return expected, seen

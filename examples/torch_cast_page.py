@@ -28,4 +28,5 @@ PAGE = Page(
     tensors=tensors,
     expected=expected,
     families=("normal", "integers", "wide", "bits"),
+    nan="any",
 )

@@ -45,6 +45,14 @@ def test_the_wheel_holds_every_source_file_and_nothing_else_at_its_top(wheel: Pa
     }
 
 
+def test_the_wheel_makes_the_pytest_plugin_known(wheel: Path) -> None:
+    files = zipfile.ZipFile(wheel)
+    (name,) = [name for name in files.namelist() if name.endswith("entry_points.txt")]
+    plugin = "tileproof.conformance.pytest_plugin"
+    assert f"[pytest11]\n{plugin} = {plugin}\n" in files.read(name).decode()
+    assert f"{plugin.replace('.', '/')}.py" in files.namelist()
+
+
 def test_an_empty_environment_with_the_wheel_checks_the_kernel(wheel: Path, tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     venv.create(environment, with_pip=True)
@@ -58,3 +66,7 @@ def test_an_empty_environment_with_the_wheel_checks_the_kernel(wheel: Path, tmp_
     result = subprocess.run(command, cwd=elsewhere, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"{count} passed, 0 failed, 0 not run" in result.stdout
+    (elsewhere / "fill.cu").write_text('extern "C" __global__ void fill(float* x, int n) { if (n) x[0] = 1; }')
+    listed = subprocess.run([command[0], "try", "fill.cu", "--list"], cwd=elsewhere, capture_output=True, text=True)
+    assert listed.returncode == 0, listed.stdout + listed.stderr
+    assert "fill/fill/own/N257/specials/0" in listed.stdout

@@ -44,7 +44,8 @@ def given(tensor: Tensor, spec: TensorSpec, arrays: Arrays) -> Any:
     raw = _host_view(tensor) if isinstance(tensor.buffer, HostBuffer) else _gpu_view(tensor)
     if arrays is Arrays.TORCH:
         torch = library("torch")
-        base = torch.from_numpy(raw) if isinstance(raw, np.ndarray) else torch.from_dlpack(raw)
+        signed = raw.view(f"i{spec.dtype.itemsize}")  # of unsigned integers torch knows one byte well
+        base = torch.from_numpy(signed) if isinstance(raw, np.ndarray) else torch.from_dlpack(signed)
         return base.view(_type(torch, _TORCH, spec))
     if arrays is Arrays.JAX:
         jax = library("jax")

@@ -33,7 +33,18 @@ from tileproof.kernels.launcher import NOTHING_TO_LAUNCH
 
 DEFAULT_FAMILIES = ("normal", "integers", "wide", "specials")
 
-ANY_NAN = Rule("NaN", "where a NaN of 16 or 32 bits is expected, any NaN is right", "pages of users")
+ANY_NAN: Mapping[str, tuple[str, ...]] = {
+    "floats": tuple(one.format for one in TYPES.values() if one.record is not None and not one.is_code),
+    "any": tuple(one.format for one in TYPES.values() if one.record is not None),
+    "bits": (),
+}
+"""Formats of which any NaN is right, by what a page says."""
+
+NAN_RULES: Mapping[str, Rule] = {
+    "floats": Rule("NaN", "where a NaN of 16 or 32 bits is expected, any NaN is right", "pages of users"),
+    "any": Rule("NaN", "where a NaN is expected, any NaN is right", "pages of users"),
+    "bits": Rule("NaN", "sign and payload are compared like all bits", "pages of users"),
+}
 
 GIVEN = "given"
 """The family of a page that makes its inputs itself."""
@@ -68,7 +79,7 @@ class _Own:
             name=page.name,
             summary=f"a page: {bound.path.name}",
             comparison=Comparison(page.compare) if page.expected is not None else Comparison.REPEAT,
-            rules=(*(Rule(name, words, bound.path.name) for name, words in page.rules), ANY_NAN),
+            rules=(*(Rule(name, words, bound.path.name) for name, words in page.rules), NAN_RULES[page.nan]),
             properties=(),
             routes={bound.kernel_name: (OWN, NOTHING_TO_LAUNCH)},
             dimensions=tuple(page.sizes),
@@ -83,7 +94,7 @@ class _Own:
             classes=self.classes,
             witnesses=self.witnesses,
             kernel=self.kernel,
-            any_nan=True,
+            any_nan=ANY_NAN[page.nan],
         )
 
     def cases(self, tier: Tier) -> Sequence[Case]:

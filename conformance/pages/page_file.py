@@ -15,7 +15,7 @@ from types import ModuleType
 
 from tileproof.conformance.contract import Comparison, Contract
 from tileproof.conformance.pages.binding import BoundPage
-from tileproof.conformance.pages.contract import GIVEN, contract_of_page
+from tileproof.conformance.pages.contract import ANY_NAN, GIVEN, contract_of_page
 from tileproof.conformance.pages.families import FAMILIES
 from tileproof.conformance.pages.user_code import PageError, described
 from tileproof.conformance.pages.vocabulary import Cuda, Page, Ptx, Python
@@ -102,6 +102,7 @@ def _mistakes(page: Page) -> list[str]:
         (bool(page.like) or page.tensors is not None, "tensors is missing (or like, for a contract of tileproof's)"),
         (not page.like or page.expected is None, "like and expected are both given"),
         (page.compare in _JUDGED, f"compare {page.compare!r} is none of {', '.join(_JUDGED)}"),
+        (page.nan in ANY_NAN, f"nan {page.nan!r} is none of {', '.join(ANY_NAN)}"),
         (bool(page.like) or not page.dtype, "dtype is given without like"),
         (isinstance(page.seeds, int) and page.seeds > 0, f"seeds is {page.seeds!r}, no number above 0"),
         (not page.like or page.inputs is None, "like and inputs are both given"),

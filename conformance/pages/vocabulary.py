@@ -18,7 +18,7 @@ Functions name what they want: sizes by their names, tensors by theirs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -231,6 +231,8 @@ class Page:
         views: how tensors lie in memory, each further case of the first sizes: "xpad3" (rows 3 elements further apart),
             "xoff1" (begins 1 element after an aligned address); "" is contiguous and aligned.
         rules: name and words of each choice that a failure should print: ("rounding", "to nearest, ties to even").
+        nan: where a NaN is expected, any is right "floats" (of 16 and 32 bits), "any" (of eight-bit codes too), or none
+            but the expected one, "bits".
         seeds: data seeds from 0 on.
     """
 
@@ -247,4 +249,5 @@ class Page:
     inputs: Callable[..., Mapping[str, NDArray[Any]]] | None = None
     views: Sequence[str] = ()
     rules: Sequence[tuple[str, str]] = ()
-    seeds: int = field(default=1)
+    nan: str = "floats"
+    seeds: int = 1

@@ -278,3 +278,18 @@ def test_a_function_does_not_run_on_the_simulator(tmp_path: Path) -> None:
     (verdict,) = verdicts(tmp_path, DOUBLE, Target.SIM)
     assert verdict.result is None
     assert "does not run on sim" in verdict.report
+
+
+@pytest.mark.parametrize(("nan", "right"), [("floats", False), ("bits", False), ("any", True)])
+def test_a_page_says_whose_nans_are_free(nan: str, right: bool, tmp_path: Path) -> None:
+    text = changed('Output("y", "f32"', 'Output("y", "e4m3"').replace("families=", f'nan="{nan}", families=')
+    text = text.replace("    return 2 * x\n\ndef", "    return np.full(5, 0xFF, np.uint8)\n\ndef")
+    text = text.replace("return 2 * x\n\nPAGE", "return np.full(5, 0x7F, np.uint8)\n\nPAGE")
+    assert (findings(tmp_path, text) == []) == right
+
+
+def test_bits_of_a_nan_count_where_the_page_says_so(tmp_path: Path) -> None:
+    text = changed("return 2 * x\n\nPAGE", "return np.full(x.shape, -np.nan, np.float32)\n\nPAGE")
+    text = text.replace("    return 2 * x\n\ndef", "    return np.full(x.shape, np.nan, np.float32)\n\ndef")
+    assert findings(tmp_path, text) == []
+    assert findings(tmp_path, text.replace("families=", 'nan="bits", families=')) != []
