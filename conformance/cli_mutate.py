@@ -23,6 +23,9 @@ def mutate(
     case: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Only these cases.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
     seconds: Annotated[float, typer.Option(help="Processor time of one mutant.", min=0.1)] = 60.0,
+    deeper: Annotated[
+        float, typer.Option(help="Seconds for further cases of the full tier, where a mutant survives.", min=0.0)
+    ] = 10.0,
     minutes: Annotated[float | None, typer.Option(help="Begin no further mutant after so long.", min=0.01)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the hostile schedule.", min=0)] = 0,
     arch: Annotated[str, typer.Option(help="Architecture to compile for and to simulate.")] = "sm_90a",
@@ -30,6 +33,7 @@ def mutate(
         Path | None, typer.Option(metavar="FILE", help="Where results are kept, mutants/KERNEL.ndjson if not given.")
     ] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report of the source lines.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Run survivors of earlier runs again.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the mutants; run none.")] = False,
 ) -> None:
     """Change one instruction of a kernel's PTX at a time and run the cases that reach it; go on where a run ended."""
@@ -39,6 +43,7 @@ def mutate(
     from tileproof.conformance.mutation.rendering import render
     from tileproof.conformance.mutation.result import Outcome
     from tileproof.conformance.mutation.summary import describe, survivors
+    from tileproof.conformance.mutation.trial import Budget
 
     selection = Selection(tuple(operator or ()), Group.ORDER if order else None, tuple(mutant or ()), sample, tier=tier)
     campaign = Campaign(kernel, selection, Coordinates(Target.SIM, arch, Schedule.FRIENDLY, seed))
@@ -48,7 +53,7 @@ def mutate(
             _say(f"{one.id}\t{one.place}\t{render(one.original)}\t{change}")
         return
     path = results or Path("mutants") / f"{kernel}.ndjson"
-    for result in campaign.run(path, jobs=jobs, budget_s=seconds, minutes=minutes):
+    for result in campaign.run(path, jobs=jobs, budget=Budget(seconds, deeper), minutes=minutes, again=again):
         if result.outcome is not Outcome.KILLED:
             sys.stderr.write(f"{result.outcome}  {result.id}  {result.file}:{result.line}\n")
     decided = campaign.done(path)

@@ -7,10 +7,12 @@ holds every shorter one.
 import hashlib
 import multiprocessing
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from pathlib import Path
 
 from tileproof.conformance.case import Case
@@ -20,10 +22,10 @@ from tileproof.conformance.mutation.operator import Group
 from tileproof.conformance.mutation.operators import OPERATORS
 from tileproof.conformance.mutation.reach import Reach, reach
 from tileproof.conformance.mutation.result import Outcome, Result, line_of, read_results, write_results
-from tileproof.conformance.mutation.trial import entry_digits, run_mutant
+from tileproof.conformance.mutation.trial import Budget, Task, entry_digits, run_mutant
+from tileproof.conformance.registry import contract_of
 from tileproof.conformance.selection import select
 from tileproof.conformance.target import Coordinates
-from tileproof.kernels.compile import CompiledModule
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.decoding.contraction import Contraction
 from tileproof.simulators.ptx.device import decoded
@@ -55,6 +57,10 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "int8_gemm_wgmma": (f"{_W8A8}wgmma-*",),
 }
 """Kernels by the stem of their file, and globs of the cases that run them."""
+
+
+MOST_ELEMENTS = 1 << 20
+"""Of all tensors of a further case: larger ones take too long to be tried on every survivor."""
 
 
 @dataclass(frozen=True)
@@ -92,15 +98,6 @@ class Selection:
         )
 
 
-@dataclass(frozen=True)
-class Task:
-    """What a process needs to decide one mutant."""
-
-    mutant: Mutant
-    module: CompiledModule
-    cases: tuple[Case, ...]
-
-
 class Campaign:
     """The mutants of one kernel and the cases that reach them.
 
@@ -125,6 +122,7 @@ class Campaign:
         self.kernel = kernel
         self.coordinates = coordinates
         self.reach = reach(kernel, select(selection.cases or KERNELS[kernel], selection.tier), coordinates)
+        self._deeper = _beyond(selection, KERNELS[kernel])
         every = list(_all(self.reach, reached=True))
         self.reached = len(every)
         self.unreached = sum(1 for _ in _all(self.reach, reached=False)) - self.reached
@@ -140,19 +138,22 @@ class Campaign:
             if digits.get(name) == one.ptx and one.outcome is not Outcome.UNFINISHED
         }
 
-    def run(self, path: Path, *, jobs: int, budget_s: float, minutes: float | None) -> Iterator[Result]:
+    def run(
+        self, path: Path, *, jobs: int, budget: Budget, minutes: float | None, again: bool = False
+    ) -> Iterator[Result]:
         """Decide every mutant that the file does not have, and write each down.
 
         Args:
             path: of the results; what others have written of other mutants stays.
             jobs: processes.
-            budget_s: of one mutant.
+            budget: of one mutant.
             minutes: of the run, after which no further mutant is begun; None for no limit.
+            again: also what survived in an earlier run.
         """
-        known = self.done(path)
+        known = {name: one for name, one in self.done(path).items() if not again or one.outcome is not Outcome.SURVIVED}
         tasks = [self._task(mutant) for mutant in self.mutants if mutant.id not in known]
         path.parent.mkdir(parents=True, exist_ok=True)
-        decide = partial(_decide, coordinates=self.coordinates, budget_s=budget_s)
+        decide = partial(run_mutant, coordinates=self.coordinates, budget=budget)
         end = None if minutes is None else time.monotonic() + 60 * minutes
         with path.open("a", buffering=1) as file, _pool(jobs) as pool:
             for result in pool.imap_unordered(decide, tasks) if pool else map(decide, tasks):
@@ -163,11 +164,35 @@ class Campaign:
         write_results(path, read_results(path).values())
 
     def _task(self, mutant: Mutant) -> Task:
-        return Task(mutant, self.reach.modules[mutant.variant], self.reach.cases(mutant))
+        cases = self.reach.cases(mutant)
+        keys = {_key(case) for case in cases}
+        deeper = tuple(case for key in sorted(keys, key=str) for case in self._deeper.get(key, ()))
+        return Task(mutant, self.reach.modules[mutant.variant], cases, deeper)
 
     def _digits(self, mutant: Mutant) -> str:
         parsed, _ = decoded(self.reach.modules[mutant.variant].ptx, Contraction.NONE)
         return entry_digits(parsed.entries[mutant.entry])
+
+
+def _beyond(selection: Selection, globs: Sequence[str]) -> Mapping[Hashable, Sequence[Case]]:
+    """Cases of the full tier that the selection's tier does not hold, by what is compiled for them, mixed."""
+    if selection.cases or selection.tier is Tier.FULL:
+        return {}
+    found: dict[Hashable, list[Case]] = defaultdict(list)
+    smoke = set(select(globs, Tier.SMOKE))
+    for case in sorted(select(globs, Tier.FULL), key=lambda case: _order(str(case))):
+        if case not in smoke and _elements(case) <= MOST_ELEMENTS:
+            found[_key(case)].append(case)
+    return found
+
+
+def _key(case: Case) -> Hashable:
+    """Cases with the same run the same entry of the same variant, as far as ids can say."""
+    return (case.contract, case.kernel, case.route, case.shape.dtype)
+
+
+def _elements(case: Case) -> int:
+    return sum(prod(spec.shape) for spec in contract_of(case).tensors(case.shape))
 
 
 def _all(found: Reach, *, reached: bool) -> Iterator[Mutant]:
@@ -183,7 +208,3 @@ def _order(name: str) -> str:
 def _pool(jobs: int) -> "multiprocessing.pool.Pool | nullcontext[None]":
     """Spawned processes; None for a single one: this."""
     return multiprocessing.get_context("spawn").Pool(jobs) if jobs > 1 else nullcontext()
-
-
-def _decide(task: Task, *, coordinates: Coordinates, budget_s: float) -> Result:
-    return run_mutant(task.mutant, task.module, task.cases, coordinates, budget_s)

@@ -77,7 +77,6 @@ class MutatedDevice(Device):
 
     def __init__(self, coordinates: Coordinates, mutant: Mutant, program: Program, ptx: str) -> None:
         super().__init__(coordinates.arch, coordinates.schedule.value, coordinates.seed)
-        self.loaded = False
         self._mutant = mutant
         self._program = program
         self._ptx = ptx
@@ -89,7 +88,6 @@ class MutatedDevice(Device):
             return super().load(module)
         if module.ptx != self._ptx:
             raise Refusal(f"mutant {self._mutant.id} was made from another text of {module.name}")
-        self.loaded = True
         parsed, programs = decoded(module.ptx, self.contraction)
         return self.load_programs(parsed, {**programs, self._mutant.entry: self._program})
 

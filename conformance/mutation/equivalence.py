@@ -1,16 +1,20 @@
 """Proofs by machine that a mutant does what the kernel does. An argument in words is none.
 
 *Same decoded form*: the CPU device executes the same steps. *Unused result*: the instruction only computes registers
-that nothing in the kernel reads. *Same machine code*: the assembler makes the same bytes of both; it then also says
+that nothing in the kernel reads. *Same result*: one arithmetic step differs, and over all values that its operands can
+have it gives the same. *Same machine code*: the assembler makes the same bytes of both; it then also says
 which mutants are no legal PTX.
 """
 
 import re
 from dataclasses import dataclass, fields, replace
 
+import numpy as np
+
 from tileproof.conformance.mutation.assembler import assemble
 from tileproof.conformance.mutation.mutant import Mutant
 from tileproof.conformance.mutation.operators_value import COMPUTES
+from tileproof.conformance.mutation.possible import Registers, never_negative, results
 from tileproof.conformance.mutation.rendering import render, render_operand
 from tileproof.conformance.mutation.result import Outcome
 from tileproof.kernels.compile import CompiledModule
@@ -36,6 +40,9 @@ def proof(mutant: Mutant, changed: Program, original: Program, module: CompiledM
         return Proof(Outcome.EQUIVALENT, "same decoded form")
     if unused_result(mutant, entry):
         return Proof(Outcome.EQUIVALENT, "unused result")
+    reason = same_results(changed, original)
+    if reason:
+        return Proof(Outcome.EQUIVALENT, reason)
     theirs = assemble(mutant.patch.text(module.ptx, entry), module.arch)
     if isinstance(theirs, str):
         return Proof(Outcome.REFUSED, f"the assembler refuses it: {theirs}")
@@ -66,3 +73,68 @@ def unused_result(mutant: Mutant, entry: Entry) -> bool:
         return False
     pattern = re.compile(rf"{re.escape(render_operand(result))}(?![\w$])")
     return sum(len(pattern.findall(render(one))) for one in entry.instructions) == 1
+
+
+def same_results(changed: Program, original: Program) -> str:
+    """Why the one arithmetic step that differs gives the same for all that its operands can be; "" where it may not.
+
+    The two read the same registers, whose values are followed from thread and block numbers on (see `possible`).
+    """
+    if len(changed.steps) != len(original.steps):
+        return ""
+    pairs = [
+        (new, old)
+        for new, old in zip(changed.steps, original.steps, strict=True)
+        if _resolved(new, changed) != _resolved(old, original)
+    ]
+    if len(pairs) != 1 or any(step.operation is None for step in pairs[0]):
+        return ""
+    new, old = pairs[0]
+    assert new.operation is not None
+    assert old.operation is not None
+    same = (new.guard, new.guard_negated, new.destinations, new.sign_from) == (
+        old.guard, old.guard_negated, old.destinations, old.sign_from
+    )  # fmt: skip
+    if not same:
+        return ""
+    ours, theirs = Registers(original).operands(old), Registers(changed).operands(new)
+    unlike = [
+        (one, other)
+        for one, other in zip(_meanings(new, changed), _meanings(old, original), strict=False)
+        if one != other
+    ]
+    if _unsigned(new) == _unsigned(old) and not unlike and never_negative(old, ours):
+        return "its operands are never negative"
+    constant = all(isinstance(end, tuple) and end[0] == "constant" for pair in unlike for end in pair)
+    if len(ours) != len(theirs) or not constant:
+        return ""
+    made, meant = results(new, theirs), results(old, ours)
+    if made is None or meant is None or len(made) != len(meant):
+        return ""
+    if all(np.array_equal(*one) for one in zip(made, meant, strict=True)):
+        return "the same result for every value that its operands can have"
+    return ""
+
+
+def _unsigned(step: Step) -> str:
+    """The operation with every signed type for its unsigned twin."""
+    assert step.operation is not None
+    words = step.operation.name.split(".")
+    return ".".join(f"u{word[1:]}" if word[0] == "s" and word[1:].isdigit() else word for word in words)
+
+
+def _resolved(step: Step, program: Program) -> object:
+    """A step without texts and numbers of constants, which depend on what else is in the kernel."""
+    return replace(_bare(step), sources=()), _meanings(step, program)
+
+
+def _meanings(step: Step, program: Program) -> list[object]:
+    return [_meaning(slot, program) for slot in step.sources]
+
+
+def _meaning(slot: int, program: Program) -> object:
+    if slot in program.constants:
+        return ("constant", program.constants[slot], program.slot_bits[slot])
+    if slot in program.specials:
+        return ("special", program.specials[slot])
+    return program.shared_symbols.get(slot, slot)

@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Arrays, Right
@@ -17,7 +17,7 @@ from tileproof.conformance.mutation.result import Outcome, Result
 from tileproof.conformance.mutation.variant import digest
 from tileproof.conformance.registry import contract_of
 from tileproof.conformance.run_case import case_inputs, run_case
-from tileproof.conformance.target import Coordinates, Schedule
+from tileproof.conformance.target import Coordinates, Schedule, open_device
 from tileproof.conformance.worker import step_budget
 from tileproof.kernels.compile import CompiledModule
 from tileproof.oracle.refusal import Refusal
@@ -35,18 +35,45 @@ def entry_digits(entry: Entry) -> str:
     return digest(*map(render, entry.instructions), *sorted(entry.labels.items()))
 
 
-def run_mutant(
-    mutant: Mutant, module: CompiledModule, cases: Sequence[Case], coordinates: Coordinates, budget_s: float
-) -> Result:
-    """Decide one mutant.
+@dataclass(frozen=True)
+class Budget:
+    """Processor time for one mutant.
+
+    Args:
+        cases_s: after so many seconds no further case that reaches it is begun.
+        deeper_s: for the further cases, where it survives those.
+    """
+
+    cases_s: float = 60.0
+    deeper_s: float = 10.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """All that is needed to decide one mutant.
 
     Args:
         mutant: what to run.
         module: that it was made from.
-        cases: that reach it, in the order in which they are tried.
-        coordinates: where; both schedules are tried, with its seed.
-        budget_s: seconds of processor time after which no further case is begun.
+        cases: that reach it, in the order in which they are tried, under both schedules.
+        deeper: further cases of the same routes that may reach it, tried under the friendly schedule where it survives.
     """
+
+    mutant: Mutant
+    module: CompiledModule
+    cases: Sequence[Case]
+    deeper: Sequence[Case] = ()
+
+
+def run_mutant(task: Task, coordinates: Coordinates, budget: Budget) -> Result:
+    """Decide one mutant.
+
+    Args:
+        task: it, and its cases.
+        coordinates: where; their schedule is not used.
+        budget: of processor time.
+    """
+    mutant, module = task.mutant, task.module
     parsed, programs = decoded(module.ptx, Contraction.NONE)
     entry = parsed.entries[mutant.entry]
     result = Result(
@@ -60,48 +87,66 @@ def run_mutant(
         ptx=entry_digits(entry),
         change=" ".join(map(render, mutant.patch.instructions)),
         outcome=Outcome.SURVIVED,
-        reaching=len(cases),
+        reaching=len(task.cases),
     )
     start = time.process_time()
     try:
         program = mutated_program(mutant, parsed)
-        result = _tried(result, mutant, program, module, cases, coordinates, start + budget_s)
+        trial = _Trial(task, program, coordinates, result)
+        result = trial.tried([(case, s) for s in SCHEDULES for case in task.cases], start + budget.cases_s)
         if result.outcome is Outcome.SURVIVED:
             reason = proof(mutant, program, programs[mutant.entry], module)
             result = replace(result, outcome=reason.outcome, reason=reason.words)
+        if result.outcome is Outcome.SURVIVED:
+            end = time.process_time() + budget.deeper_s
+            result = trial.deeper(result, end)
     except Refusal as refusal:
         result = replace(result, outcome=Outcome.REFUSED, reason=refusal.message)
     return replace(result, seconds=round(time.process_time() - start, 3))
 
 
-def _tried(
-    result: Result,
-    mutant: Mutant,
-    program: Program,
-    module: CompiledModule,
-    cases: Sequence[Case],
-    coordinates: Coordinates,
-    end: float,
-) -> Result:
-    tried = 0
-    for schedule in SCHEDULES:
-        for case in cases:
+@dataclass(frozen=True)
+class _Trial:
+    """One mutant at work."""
+
+    task: Task
+    program: Program
+    coordinates: Coordinates
+    result: Result
+
+    def tried(self, runs: Sequence[tuple[Case, Schedule]], end: float) -> Result:
+        """The first finding of these runs kills it; unfinished where the time is over before."""
+        for tried, (case, schedule) in enumerate(runs, 1):
             if time.process_time() > end:
-                return replace(result, outcome=Outcome.UNFINISHED, tried=tried)
-            tried += 1
-            device = MutatedDevice(replace(coordinates, schedule=schedule), mutant, program, module.ptx)
-            findings = _findings(case, device)
+                return replace(self.result, outcome=Outcome.UNFINISHED, tried=tried - 1)
+            findings = self._findings(case, schedule)
             if findings:
-                return _killed(result, case, schedule, findings, tried)
-    return replace(result, tried=tried)
+                return _killed(self.result, case, schedule, findings, tried)
+        return replace(self.result, tried=len(runs))
+
+    def deeper(self, survived: Result, end: float) -> Result:
+        """Further cases while there is time; what kills it must pass with the kernel as shipped."""
+        tried = survived.tried
+        for case in self.task.deeper:
+            if time.process_time() > end:
+                break
+            tried += 1
+            findings = self._findings(case, Schedule.FRIENDLY)
+            if findings and _passes(case, replace(self.coordinates, schedule=Schedule.FRIENDLY)):
+                return _killed(survived, case, Schedule.FRIENDLY, findings, tried)
+        return replace(survived, tried=tried)
+
+    def _findings(self, case: Case, schedule: Schedule) -> tuple[Finding, ...]:
+        place = replace(self.coordinates, schedule=schedule)
+        device = MutatedDevice(place, self.task.mutant, self.program, self.task.module.ptx)
+        device.step_budget = step_budget(case)
+        return run_case(case, device, inputs=_inputs(case), expected=lambda _, arch: _right(case, arch)).findings
 
 
-def _findings(case: Case, device: MutatedDevice) -> tuple[Finding, ...]:
-    device.step_budget = step_budget(case)
-    found = run_case(case, device, inputs=_inputs(case), expected=lambda _, arch: _right(case, arch)).findings
-    if not device.loaded:
-        raise Refusal(f"case {case} does not load {device.name} of the mutant: the case is not one that reaches it")
-    return found
+@lru_cache(maxsize=1024)
+def _passes(case: Case, coordinates: Coordinates) -> bool:
+    device = open_device(coordinates)
+    return not run_case(case, device, inputs=_inputs(case), expected=lambda _, arch: _right(case, arch)).findings
 
 
 def _killed(result: Result, case: Case, schedule: Schedule, findings: Sequence[Finding], tried: int) -> Result:
@@ -116,12 +161,12 @@ def _killed(result: Result, case: Case, schedule: Schedule, findings: Sequence[F
     )
 
 
-@cache
+@lru_cache(maxsize=256)
 def _inputs(case: Case) -> Arrays:
     return case_inputs(case)
 
 
-@cache
+@lru_cache(maxsize=256)
 def _right(case: Case, arch: str) -> Right:
     """The right outputs of a case, computed once for all mutants."""
     return contract_of(case).expected(case, _inputs(case), arch)

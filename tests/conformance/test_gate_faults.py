@@ -6,6 +6,7 @@ from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.fault import Fault
 from tileproof.conformance.faults import fault
+from tileproof.conformance.finding import FindingKind
 from tileproof.conformance.gate_faults import FAULTS
 from tileproof.conformance.registry import contracts, find_case
 from tileproof.conformance.run_case import run_case
@@ -29,7 +30,7 @@ CATCHING = {
 """The case that finds each, by the name without "gate-"."""
 
 
-def found(one: Fault, case: Case) -> list[str]:
+def found(one: Fault, case: Case) -> list[FindingKind]:
     findings = run_case(case, Device(), kernel_source=one.kernel_source(), expected=one.model).findings
     return [finding.kind for finding in findings]
 
@@ -59,7 +60,7 @@ def test_subnormals_decoded_wrongly_are_found_for_that_and_not_for_an_exact_sum(
 @pytest.mark.slow
 @pytest.mark.parametrize("one", FAULTS, ids=lambda one: one.name)
 def test_every_fault_of_the_gate_is_caught_over_the_smoke_tier(one: Fault) -> None:
-    kinds = []
+    kinds: list[FindingKind] = []
     for case in contracts()[one.contract].cases(Tier.SMOKE):
         try:
             kinds += found(one, case)

@@ -17,7 +17,7 @@ from tileproof.conformance.mutation.page import page
 from tileproof.conformance.mutation.patch import Patch
 from tileproof.conformance.mutation.result import Outcome, Result, read_results, write_results
 from tileproof.conformance.mutation.summary import describe, ordering, rate, survivors
-from tileproof.conformance.mutation.trial import run_mutant
+from tileproof.conformance.mutation.trial import Budget, Task, run_mutant
 from tileproof.conformance.mutation.variant import own_files
 from tileproof.conformance.registry import find_case
 from tileproof.conformance.run_case import run_case
@@ -44,7 +44,7 @@ def campaign() -> Campaign:
 
 def decided(campaign: Campaign, mutant: Mutant, budget_s: float = 60.0) -> Result:
     module = campaign.reach.modules[mutant.variant]
-    return run_mutant(mutant, module, campaign.reach.cases(mutant), HERE, budget_s)
+    return run_mutant(Task(mutant, module, campaign.reach.cases(mutant)), HERE, Budget(budget_s))
 
 
 def first(campaign: Campaign, operator: str, opcode: str) -> Mutant:
@@ -112,14 +112,14 @@ def test_a_run_goes_on_where_it_ended(campaign: Campaign, tmp_path: Path) -> Non
     campaign.mutants, before = few, campaign.mutants
     try:
         path = tmp_path / "results.ndjson"
-        ran = list(campaign.run(path, jobs=1, budget_s=60, minutes=None))
+        ran = list(campaign.run(path, jobs=1, budget=Budget(), minutes=None))
         assert {one.id for one in ran} == {one.id for one in few}
         assert read_results(path) == {one.id: one for one in ran}
         with path.open("a") as file:
             file.write('{"id": "cut o')
-        assert list(campaign.run(path, jobs=1, budget_s=60, minutes=None)) == []
+        assert list(campaign.run(path, jobs=1, budget=Budget(), minutes=None)) == []
         write_results(path, [replace(ran[0], ptx="another kernel"), replace(ran[1], outcome=Outcome.UNFINISHED)])
-        again = list(campaign.run(path, jobs=1, budget_s=60, minutes=None))
+        again = list(campaign.run(path, jobs=1, budget=Budget(), minutes=None))
         assert len(again) == 4, "of another kernel, unfinished, and two that are missing"
         assert [replace(one, seconds=0) for one in read_results(path).values()] == [
             replace(one, seconds=0) for one in sorted(ran, key=lambda one: one.id)
