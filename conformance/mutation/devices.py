@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tileproof.conformance.mutation.mutant import Mutant
+from tileproof.conformance.mutation.mutant import Mutant, find
 from tileproof.conformance.mutation.variant import Variant
 from tileproof.conformance.target import Coordinates
 from tileproof.kernels.compile import CompiledModule
@@ -90,6 +90,35 @@ class MutatedDevice(Device):
             raise Refusal(f"mutant {self._mutant.id} was made from another text of {module.name}")
         parsed, programs = decoded(module.ptx, self.contraction)
         return self.load_programs(parsed, {**programs, self._mutant.entry: self._program})
+
+
+class SeekingDevice(Device):
+    """A CPU device that puts a mutant in wherever it finds its id: for one that is known by name alone.
+
+    Attributes:
+        found: the mutant, once a module has it.
+
+    Args:
+        coordinates: where it stands in a run.
+        name: id of the mutant.
+        entry: the kernel that it lies in.
+    """
+
+    def __init__(self, coordinates: Coordinates, name: str, entry: str) -> None:
+        super().__init__(coordinates.arch, coordinates.schedule.value, coordinates.seed)
+        self.found: Mutant | None = None
+        self._name = name
+        self._entry = entry
+
+    def load(self, module: HasPtx) -> Mapping[str, Function]:
+        """See `Device.load`."""
+        assert isinstance(module, CompiledModule)
+        mutant = find(module, self._name, self._entry)
+        if mutant is None:
+            return super().load(module)
+        self.found = mutant
+        parsed, programs = decoded(module.ptx, self.contraction)
+        return self.load_programs(parsed, {**programs, mutant.entry: mutated_program(mutant, parsed)})
 
 
 def mutated_program(mutant: Mutant, module: Module) -> Program:

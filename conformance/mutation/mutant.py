@@ -13,6 +13,9 @@ from tileproof.conformance.mutation.operator import Change, Operator, opcode
 from tileproof.conformance.mutation.operators import OPERATORS
 from tileproof.conformance.mutation.patch import Patch
 from tileproof.conformance.mutation.variant import SourceLine, Variant, digest, source_line, source_text
+from tileproof.kernels.compile import CompiledModule
+from tileproof.simulators.ptx.decoding.contraction import Contraction
+from tileproof.simulators.ptx.device import decoded
 from tileproof.simulators.ptx.text.syntax import Entry, Instruction
 
 
@@ -61,6 +64,15 @@ def mutants(variant: Variant, entry: Entry, lines: Collection[int] | None = None
                 seen[site] += 1
                 if lines is None or instruction.line in lines:
                     yield _mutant(variant, entry, index, operator, change, place, (*site, str(seen[site])))
+
+
+def find(module: CompiledModule, name: str, entry: str) -> Mutant | None:
+    """The mutant of an id, if it lies in an entry of this module."""
+    variant = Variant.of(module)
+    if variant.kernel != name.partition("/")[0] or entry not in module.entries:
+        return None
+    parsed, _ = decoded(module.ptx, Contraction.NONE)
+    return next((one for one in mutants(variant, parsed.entries[entry]) if one.id == name), None)
 
 
 def _site(place: SourceLine, operator: Operator, change: Change, instruction: Instruction) -> tuple[str, ...]:

@@ -41,8 +41,8 @@ class Result:
         change: the new PTX, "" for an instruction dropped.
         kinds: of the findings that killed it.
         property: that it broke.
-        case: that killed it.
-        schedule: under which.
+        case: that killed it, of all others the cheapest that reaches it.
+        schedule: under which it was killed.
         tried: cases that ran, those of both schedules counted.
         reaching: cases that reach its instruction.
         seconds: of processor time until it was decided.

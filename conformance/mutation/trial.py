@@ -87,6 +87,7 @@ def run_mutant(task: Task, coordinates: Coordinates, budget: Budget) -> Result:
         ptx=entry_digits(entry),
         change=" ".join(map(render, mutant.patch.instructions)),
         outcome=Outcome.SURVIVED,
+        case=str(task.cases[0]) if task.cases else "",
         reaching=len(task.cases),
     )
     start = time.process_time()

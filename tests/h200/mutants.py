@@ -1,0 +1,151 @@
+"""Run on a machine with a GPU: a sample of mutants of compiled kernels, each on the case that kills it on the CPU.
+
+python tests/h200/mutants.py EVIDENCE.json [COUNT]
+
+A mutant's PTX is assembled by the driver and runs below the unchanged launcher in a worker of its own kind: one that
+crashes or hangs is killed, and that is its finding. Outputs are held to the oracle, as on the CPU device. What the GPU
+shows wrong is what a suite with a GPU and without a simulator would have found, in REPEATS runs of two launches each.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tileproof.conformance.case import Case
+from tileproof.conformance.environment import capture
+from tileproof.conformance.mutation.mutant import Mutant, find
+from tileproof.conformance.mutation.operators import OPERATORS
+from tileproof.conformance.registry import find_case
+from tileproof.conformance.run_case import case_inputs
+from tileproof.conformance.target import Coordinates, Target
+from tileproof.conformance.worker import Job, Worker
+from tileproof.kernels.compile import CompiledModule, CompileError
+from tileproof.kernels.cupy_device import CupyDevice, CupyFunction
+from tileproof.kernels.device import Device, DeviceError
+from tileproof.simulators.ptx.text.parse import parse_module
+
+SAMPLE = Path(__file__).parents[1] / "mutants.json"
+REPEATS = 3
+DEADLINE_S = 8.0
+AS_SHIPPED = 0
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """One mutant of the sample.
+
+    Args:
+        id: of the mutant.
+        entry: of its module.
+        outcome: on the CPU device.
+        kinds: of the findings there.
+        case: that killed it there, or of a survivor one that reaches it.
+        schedule: under which it was killed there, "" of a survivor.
+    """
+
+    id: str
+    entry: str
+    outcome: str
+    kinds: tuple[str, ...]
+    case: str
+    schedule: str
+
+
+@cache
+def sample() -> tuple[Chosen, ...]:
+    """In the order in which they run."""
+    return tuple(Chosen(**{**row, "kinds": tuple(row["kinds"])}) for row in json.loads(SAMPLE.read_text()))
+
+
+class MutatedGpu(CupyDevice):
+    """A GPU that loads one mutant in its kernel's place, assembled by the driver."""
+
+    def __init__(self, chosen: Chosen) -> None:
+        super().__init__()
+        self._chosen = chosen
+
+    def load(self, module: CompiledModule) -> Mapping[str, CupyFunction]:
+        """The kernels of the module; of the mutant's those of its patched text."""
+        found = find(module, self._chosen.id, self._chosen.entry)
+        return super().load(module) if found is None else self.load_text(module, found)
+
+    def load_text(self, module: CompiledModule, mutant: Mutant) -> Mapping[str, CupyFunction]:
+        """The kernels of a patched text."""
+        entry = parse_module(module.ptx).entries[mutant.entry]
+        text = mutant.patch.text(module.ptx, entry)
+        loaded = self._cupy.cuda.function.Module()
+        try:
+            with self.current(f"loading of {mutant.id}"):
+                loaded.load(text.encode() + b"\0")
+        except DeviceError as error:
+            raise CompileError(f"the driver does not assemble {mutant.id}: {error}") from error
+        return {name: CupyFunction(name, loaded.get_function(name), self) for name in module.entries}
+
+
+def make_device(coordinates: Coordinates) -> Device:
+    """The seed says which mutant: it has no other meaning on a GPU."""
+    number = coordinates.seed
+    return CupyDevice() if number == AS_SHIPPED else MutatedGpu(sample()[number - 1])
+
+
+def kinds(worker: Worker, case: Case, number: int) -> list[str]:
+    """Of the findings in up to REPEATS runs, of which the first with one is the last."""
+    inputs = case_inputs(case)
+    for _ in range(REPEATS):
+        found = worker.run(Job(case, Coordinates(Target.GPU, seed=number), inputs)).findings
+        if found:
+            return sorted({str(one.kind) for one in found})
+    return []
+
+
+def main() -> None:
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else len(sample())
+    worker = Worker(make_device, deadline_s=DEADLINE_S)
+    worker.open(Coordinates(Target.GPU))
+    rows: list[dict[str, Any]] = []
+    shipped: dict[str, list[str]] = {}
+    start = time.perf_counter()
+    for number, one in enumerate(sample()[:count], 1):
+        case = find_case(one.case)
+        if one.case not in shipped:
+            shipped[one.case] = kinds(worker, case, AS_SHIPPED)
+        try:
+            found = kinds(worker, case, number)
+        except Exception as error:  # the driver refuses its text: told, and counted by itself
+            found = [f"not run: {error}"]
+        rows.append({**asdict(one), "gpu": found})
+    worker.close()
+    text = json.dumps(evidence(rows, shipped, time.perf_counter() - start), indent=1) + "\n"
+    Path(sys.argv[1]).write_text(text)
+    sys.stdout.write("\n".join(text.splitlines()[-30:]) + "\n")
+    sys.exit(1 if any(shipped.values()) else 0)
+
+
+def evidence(rows: list[dict[str, Any]], shipped: dict[str, list[str]], seconds: float) -> dict[str, Any]:
+    """All rows, and how many the GPU alone shows wrong, by what breaks and by what became of them on the CPU."""
+    counts: dict[str, dict[str, int]] = {}
+    for row in rows:
+        ran = not any(kind.startswith("not run") for kind in row["gpu"])
+        for key in ("all", row["outcome"], f"{row['outcome']} {OPERATORS[row['id'].split('/')[1]].group}"):
+            count = counts.setdefault(key, {"mutants": 0, "ran": 0, "wrong": 0})
+            count["mutants"] += 1
+            count["ran"] += ran
+            count["wrong"] += bool(ran and row["gpu"])
+    return {
+        "what": "mutants of compiled kernels, each on one case: kinds of findings on the GPU and on the CPU device",
+        "environment": asdict(capture()),
+        "repeats": REPEATS,
+        "seconds": round(seconds, 1),
+        "shipped_with_findings": {case: found for case, found in shipped.items() if found},
+        "mutants": rows,
+        "counts": counts,
+    }
+
+
+if __name__ == "__main__":
+    main()
