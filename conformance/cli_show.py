@@ -28,6 +28,8 @@ def show(
 ) -> None:
     """Show a kernel's resources for each architecture, or tables of gfx928."""
     if kernel == MACHINE:
+        if arch or define or shared or threads is not None:
+            raise Refusal(f"{MACHINE} takes --lds and --occupancy", hint="its tables are of the accepted kernels")
         sys.stdout.write("\n".join(_machine(resources, lds, occupancy)) + "\n")
         return
     if lds or occupancy:

@@ -173,23 +173,37 @@ class Ledger:
         A lower figure that was rejected, was wrong, or comes from another run does not count.
 
         Raises:
-            Refusal: nothing was accepted for it, or not with its outputs compared.
+            Refusal: nothing was accepted for it, not with its outputs compared, or not with a figure that was measured.
         """
         found = self.authoritative(shape)
         if found is None:
             raise Refusal(f"nothing is accepted for {shape!r}", hint="it is not optimised, whatever its baseline is")
         if found.evidence.correctness is not Correctness.ON:
             raise Refusal(f"{shape}: {found.row.candidate} was accepted without a comparison of its outputs")
+        if not found.evidence.remeasured or found.row.median_us is None:
+            raise Refusal(f"{shape}: {found.row.candidate} was accepted without a figure that was measured")
         return found
 
     def speedup(self, shape: str) -> Speedup:
         """The baseline over the best.
 
         Raises:
-            Refusal: one of them is missing.
+            Refusal: one of them is missing, they are of unlike products or devices, or the divisor's outputs are wrong.
         """
         best = self.best(shape)
         baselines = [entry for entry in self.select(shape, Role.BASELINE) if entry.row.shape == shape]
         if len(baselines) != 1:
             raise Refusal(f"{shape} has {len(baselines)} baselines", hint="a quotient needs one")
+        self._require_comparable(best, baselines[0])
         return Speedup(figure(baselines[0]) / figure(best), best, baselines[0])
+
+    def _require_comparable(self, best: Entry, baseline: Entry) -> None:
+        of_best, of_baseline = ((e.row.extent, e.evidence.device) for e in (best, baseline))
+        if of_best != of_baseline:
+            raise Refusal(
+                f"{best.row.shape}: {of_baseline} over {of_best}", hint="a quotient is of one product and device"
+            )
+        if baseline.evidence.correctness is Correctness.FAILED:
+            raise Refusal(
+                f"{best.row.shape}: the outputs of {baseline.row.candidate} are wrong", hint="it is no divisor"
+            )

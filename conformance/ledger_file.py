@@ -9,20 +9,21 @@ The ledger that is shipped holds what the authors of metainfer report of their k
 measured any of it.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from importlib import resources
 from pathlib import Path
 
-from tileproof.conformance.ledger import Correctness, Entry, Evidence, Ledger, Role, Row
+from tileproof.conformance.ledger import Authority, Correctness, Entry, Evidence, Ledger, Role, Row
 from tileproof.conformance.records import from_json, parse_json, shorten
 from tileproof.oracle.refusal import Refusal
 
 VERSION = 1
 #: A larger file is refused unread.
 SIZE_LIMIT = 16 << 20
+#: Microseconds that a figure can be: a nanosecond to eleven days. And the largest extent.
+FIGURE_LEAST, FIGURE_MOST, EXTENT_MOST = 1e-3, 1e12, 2**31 - 1
 _SHIPPED = "ledger_metainfer.json"
 
 
@@ -68,6 +69,8 @@ def parse_ledger(raw: bytes, name: str) -> Ledger:
         for wrong in _row_faults(row, file.evidence, seen):
             raise Refusal(f"{name}: rows[{number}], {shorten(row.shape)} {shorten(row.candidate)}: {wrong}")
         seen.add((row.shape, row.role, row.candidate))
+    for wrong in _undecided(file):
+        raise Refusal(f"{name}: {wrong}", hint="the later date or the higher authority decides; one row has neither")
     return Ledger(tuple(Entry(row, file.evidence[row.evidence]) for row in file.rows))
 
 
@@ -88,11 +91,13 @@ def _row_faults(row: Row, evidence: Mapping[str, Evidence], seen: set[tuple[str,
         return
     if (row.shape, row.role, row.candidate) in seen:
         yield "the same row is there before"
-    if min(row.extent) < 1:
-        yield f"extent {row.extent}"
+    if not row.shape or not row.candidate:
+        yield "a row without a shape or a candidate"
+    if not all(1 <= extent <= EXTENT_MOST for extent in row.extent):
+        yield f"extent {shorten(str(row.extent))}"
     figures = [value for value in (row.median_us, row.p90_us, row.compared_us) if value is not None]
-    if not all(math.isfinite(value) and value > 0 for value in figures):
-        yield f"figures {figures}, not all finite and above 0"
+    if not all(FIGURE_LEAST <= value <= FIGURE_MOST for value in figures):
+        yield f"figures {figures}, not all finite and from {FIGURE_LEAST:g} to {FIGURE_MOST:g}"
     if row.median_us is not None and row.p90_us is not None and row.p90_us < row.median_us:
         yield f"p90 {row.p90_us} below the median {row.median_us}"
     if row.role is Role.FAILED and figures:
@@ -101,6 +106,18 @@ def _row_faults(row: Row, evidence: Mapping[str, Evidence], seen: set[tuple[str,
         yield "a baseline without a figure"
     if not row.shape.isprintable() or not row.candidate.isprintable() or not row.note.isprintable():
         yield "letters that cannot be printed"
+
+
+def _undecided(file: _File) -> Iterator[str]:
+    """Shapes accepted twice by one authority on one day: which of the rows overrides the other, nothing says."""
+    seen: set[tuple[str, Authority, str | None]] = set()
+    for row in file.rows:
+        if row.role is Role.ACCEPTED:
+            evidence = file.evidence[row.evidence]
+            key = row.shape, evidence.authority, evidence.when
+            if key in seen:
+                yield f"{shorten(row.shape)} is accepted twice by authority {evidence.authority} of {evidence.when}"
+            seen.add(key)
 
 
 def _is_date(text: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tileproof.conformance.ledger import Entry, Ledger, Role
-from tileproof.conformance.ledger_rules import Standing, standing
+from tileproof.conformance.ledger_rules import Claim, Standing, require_claim, standing
 from tileproof.conformance.show_gfx928 import aligned
 from tileproof.oracle.refusal import Refusal
 
@@ -53,7 +53,7 @@ def row_lines(ledger: Ledger, query: Query) -> list[str]:
         "",
         *aligned([(worth.value, str(count[worth]), worth.meaning) for worth in Standing if count[worth]], (0, 2)),
         "",
-        *_sayings([entry for entry, _ in found]),
+        *_sayings(ledger, [entry for entry, _ in found]),
     ]
 
 
@@ -64,11 +64,26 @@ def best_lines(ledger: Ledger, query: Query) -> list[str]:
         Refusal: nothing is accepted for any of the shapes.
     """
     shapes = dict.fromkeys(entry.row.shape for entry, _ in chosen(ledger, query))
-    rows = [_best(ledger, shape) for shape in shapes if ledger.authoritative(shape) is not None]
-    if not rows:
+    accepted = [shape for shape in shapes if ledger.authoritative(shape) is not None]
+    if not accepted:
         raise Refusal("nothing is accepted for these shapes", hint="they are not optimised, whatever their baseline is")
-    entries = [entry for shape in shapes for entry in ledger.select(shape)]
-    return [*aligned([_BEST, *rows], (0, 1, 2, 6, 7)), "", *_sayings(entries)]
+    without = {shape: why for shape in accepted if (why := _no_best(ledger, shape)) is not None}
+    rows = [_best(ledger, shape) for shape in accepted if shape not in without]
+    entries = [entry for entry in ledger.entries if entry.row.shape in shapes]
+    return [
+        *aligned([_BEST, *rows], (0, 1, 2, 6, 7)),
+        "",
+        *(f"No best: {why}." for why in without.values()),
+        *_sayings(ledger, entries),
+    ]
+
+
+def _no_best(ledger: Ledger, shape: str) -> str | None:
+    try:
+        ledger.best(shape)
+    except Refusal as refusal:
+        return refusal.message
+    return None
 
 
 def _row(entry: Entry, worth: Standing) -> tuple[str, ...]:
@@ -106,14 +121,22 @@ def _best(ledger: Ledger, shape: str) -> tuple[str, ...]:
     )
 
 
-def _sayings(entries: Sequence[Entry]) -> list[str]:
+def _is_optimal(ledger: Ledger, entry: Entry) -> bool:
+    try:
+        require_claim(Claim.OPTIMAL, entry, ledger)
+    except Refusal:
+        return False
+    return True
+
+
+def _sayings(ledger: Ledger, entries: Sequence[Entry]) -> list[str]:
     """What must be said with the figures."""
     ours = sum(entry.evidence.ours for entry in entries)
     by = sorted({entry.evidence.by for entry in entries if not entry.evidence.ours})
     lines = [f"Measured here: {ours}. Reported by: {'; '.join(by)}."] if by else [f"Measured here: {ours}."]
     if any(entry.row.role is Role.BASELINE and not entry.evidence.remeasured for entry in entries):
         lines.append("A supplied baseline is no measurement, and a quotient over one no measured speed-up.")
-    if not any(entry.row.plateau for entry in entries):
+    if not any(_is_optimal(ledger, entry) for entry in entries):
         lines.append("No row is optimal: the best found is not the best there is.")
     return lines
 

@@ -71,12 +71,21 @@ def parse_json(text: str | bytes, what: str) -> object:
     """`json.loads` with one line for everything that can be wrong with the text.
 
     Raises:
-        Refusal: not JSON, not UTF-8, nested too deep, or with a number of absurd length.
+        Refusal: not JSON, not UTF-8, nested too deep, with a number of absurd length, or with a key twice.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise Refusal(f"{what} is not readable JSON: {error}") from None
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object; json itself would keep the last value of a key and drop the others."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {shorten(next(key for key in keys if keys.count(key) > 1))} is there twice")
+    return found
 
 
 def _read(hint: Any, data: object, path: str) -> Any:
@@ -94,7 +103,10 @@ def _read(hint: Any, data: object, path: str) -> Any:
     if dataclasses.is_dataclass(hint):
         return from_json(typing.cast("type[Any]", hint), data, path)
     if hint is float and type(data) in (int, float):
-        return float(typing.cast(float, data))
+        try:
+            return float(typing.cast(float, data))
+        except OverflowError:
+            raise _wrong(path, "a number of the size of a float", data) from None
     if type(data) is not hint:  # exact: True is not an integer here
         raise _wrong(path, _PRIMITIVES.get(hint, "a number"), data)
     return data

@@ -11,6 +11,7 @@ from tileproof.conformance import cli
 from tileproof.conformance.ledger import Authority, Correctness, Entry, Evidence, Ledger, Role, Row
 from tileproof.conformance.ledger_file import parse_ledger, read_ledger
 from tileproof.conformance.ledger_rules import Claim, Standing, require_claim, standing
+from tileproof.conformance.ledger_table import Query, best_lines
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.gfx928.kernel_reports import ACCEPTED, KernelReport
 
@@ -113,6 +114,43 @@ def test_a_shape_without_an_accepted_row_has_no_best_and_one_without_comparison_
         Ledger((entry(role=Role.BASELINE),)).best("s")
     with pytest.raises(Refusal, match="without a comparison"):
         Ledger((entry(correctness=Correctness.NOT_STATED),)).best("s")
+
+
+def test_what_was_accepted_without_a_measured_figure_is_no_best() -> None:
+    for changes in ({"remeasured": False}, {"median_us": None}):
+        with pytest.raises(Refusal, match="without a figure that was measured"):
+            Ledger((entry(**changes),)).best("s")
+
+
+def test_a_quotient_is_of_one_product_and_device_and_over_right_outputs() -> None:
+    for changes, word in (
+        ({"extent": (2, 1, 1)}, "of one product"),
+        ({"device": "another"}, "of one product and device"),
+        ({"correctness": Correctness.FAILED}, "no divisor"),
+    ):
+        with pytest.raises(Refusal) as refusal:
+            Ledger((GOOD, entry(role=Role.BASELINE, median_us=8.0, **changes))).speedup("s")
+        assert word in str(refusal.value.hint)
+
+
+def test_a_shape_accepted_twice_by_one_authority_on_one_day_is_undecided() -> None:
+    data = json.loads(document())
+    data["rows"].append({**data["rows"][0], "candidate": "another", "median_us": 3.0})
+    with pytest.raises(Refusal, match="'s' is accepted twice by authority ledger of 2026-08-22"):
+        parse_ledger(json.dumps(data).encode(), "file")
+
+
+def test_one_shape_without_a_best_does_not_hide_the_others_and_is_named() -> None:
+    lines = best_lines(Ledger((GOOD, entry(shape="t", correctness=Correctness.OFF))), Query())
+    assert lines[1].startswith("s ")
+    assert "No best: t: c was accepted without a comparison of its outputs." in lines
+
+
+def test_a_plateau_of_what_was_rejected_makes_nothing_optimal() -> None:
+    saying = "No row is optimal: the best found is not the best there is."
+    rejected = entry(role=Role.REJECTED, candidate="r", plateau=True)
+    assert saying in best_lines(Ledger((GOOD, rejected)), Query())
+    assert saying not in best_lines(Ledger((entry(plateau=True), rejected)), Query())
 
 
 def test_a_speed_up_says_whether_its_divisor_was_measured() -> None:
@@ -226,6 +264,13 @@ BAD_FILES = {
     "a baseline without one": (document(role="baseline", median_us=None), "without a figure"),
     "an extent of 0": (document(extent=[0, 1, 1]), "extent"),
     "an escape sequence": (document(note="\x1b[2J"), "cannot be printed"),
+    "an extent beyond int32": (document(extent=[2**31, 1, 1]), "extent"),
+    "an absurd extent": (document(extent=[10**400, 1, 1]), "extent"),
+    "an absurd figure": (document(median_us=10**400), "of the size of a float"),
+    "a figure below a nanosecond": (document(median_us=5e-324), "not all finite and from"),
+    "no shape": (document(shape=""), "without a shape"),
+    "no candidate": (document(candidate=""), "without a shape or a candidate"),
+    "a key twice": (document().replace(b'"p90_us": null', b'"p90_us": null, "median_us": 1.0'), "is there twice"),
     "no date": (document(evidence_fields={"when": "yesterday"}), "no date"),
     "an escape sequence in a name": (document(evidence_fields={"by": "\x1b[2J"}), "cannot be printed"),
     "nobody": (document(evidence_fields={"by": ""}), "must be said"),

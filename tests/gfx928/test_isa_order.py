@@ -170,6 +170,8 @@ REFUSED = {
     "a wait in numbers": (edited(("s_waitcnt vmcnt(0)", "s_waitcnt 0xf70")), "names no counters"),
     "a typing error": (edited(("s_barrier", "xs_barrier")), "no gfx9 instruction"),
     "registers beyond": (edited(("v[40:43]", "v[40:4300]")), "no registers"),
+    "digits of another script": (edited(("v[40:43]", "v[４0:43]")), "no gfx9 instruction"),
+    "a wait in such digits": (edited(("s_waitcnt vmcnt(0)", "s_waitcnt vmcnt(٠)")), "no gfx9 instruction"),
     "an empty operand": (edited(("v[2:3], off", "v[2:3], , off")), "is empty"),
     "a block comment": (edited(("s_barrier", "/* s_barrier */")), "block comment"),
     "a NUL": (edited(("s_barrier", "s_barrier\0")), "control character 0x00"),

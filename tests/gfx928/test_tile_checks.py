@@ -264,6 +264,54 @@ def test_a_register_that_is_read_into_again_before_the_wait_is_a_race() -> None:
         assert [finding.kind for finding in one.findings.all()] == [FindingKind.RACE] * count
 
 
+LOW, HIGH = (4 * LANE[np.newaxis] + 256 * half for half in (0, 1))
+EVERY = np.ones((1, 64), np.bool_)
+FILLED = (Zero("z", 8), DsWrite("z", 0, 2 * LOW, 8, EVERY), Wait(Counter.LGKM))
+
+
+@pytest.mark.parametrize(
+    ("program", "races"),
+    [
+        ([DsRead("r", 8, 4, HIGH, 4), DsRead("r", 8, 0, LOW, 4), Wait(Counter.LGKM)], 0),
+        ([DsRead("r", 8, 0, LOW, 4), DsRead("r", 8, 4, HIGH, 4), Wait(Counter.LGKM), DsRead("r", 8, 4, LOW, 4)], 0),
+        ([DsRead("r", 8, 4, LOW, 4), DsRead("r", 8, 4, HIGH, 4)], 1),
+        ([DsRead("r", 8, 0, LOW, 4), DsRead("r", 4, 0, HIGH, 4)], 1),
+        ([GlobalLoad("r", "in", 2 * LOW, 8, EVERY), DsRead("r", 8, 4, LOW, 4)], 1),
+        ([GlobalLoad("r", "in", 2 * LOW, 8, EVERY), Wait(Counter.LGKM), DsRead("r", 16, 8, 2 * LOW, 8)], 1),
+        ([GlobalLoad("r", "in", 2 * LOW, 8, EVERY), Wait(Counter.VM), DsRead("r", 8, 4, LOW, 4)], 0),
+    ],
+)
+def test_parts_of_a_register_may_be_read_in_any_order_and_none_while_it_is_awaited(
+    program: Program, races: int
+) -> None:
+    one = Block(1, 512, {"in": Buffer(np.zeros(512, np.uint8))}, Findings(), Counters())
+    one.run([*FILLED, *program])
+    assert [finding.kind for finding in one.findings.all()] == [FindingKind.RACE] * races
+
+
+def test_an_address_at_the_end_of_all_addresses_is_out_of_bounds() -> None:
+    one = Block(1, 512, {}, Findings(), Counters())
+    one.run([*FILLED, DsRead("r", 8, 0, np.full((1, 64), 2**63 - 8), 8)])
+    assert [finding.kind for finding in one.findings.all()] == [FindingKind.OUT_OF_BOUNDS]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        DsWrite("z", 4, LOW, 8, EVERY),
+        DsRead("r", 8, 4, LOW, 8),
+        DsRead("r", 8, 0, LOW, 0),
+        DsRead("r", 4, 0, LOW.astype(np.float64), 4),
+        GlobalStore("z", "in", LOW, 4, EVERY),
+    ],
+    ids=str,
+)
+def test_bytes_that_a_register_does_not_have_are_refused(operation: Operation) -> None:
+    one = Block(1, 512, {"in": Buffer(np.zeros(512, np.uint8))}, Findings(), Counters())
+    with pytest.raises(Refusal, match="operation 3"):
+        one.run([*FILLED, operation])
+
+
 def test_a_register_that_is_loaded_again_before_the_wait_is_a_race() -> None:
     load = GlobalLoad("a", "in", LANE[np.newaxis], 1, np.ones((1, 64), np.bool_))
     programs: list[tuple[Program, int]] = [([load, Wait(Counter.VM), load], 0), ([load, load], 1)]

@@ -132,7 +132,7 @@ def parse_instruction(text: str, line: int, comment: str, inline: bool) -> Instr
     """
     mnemonic, _, rest = text.strip().partition(" ")
     mnemonic = re.sub(r"_(e32|e64|sdwa|dpp)\Z", "", mnemonic)
-    if not _MNEMONIC.match(mnemonic) or not mnemonic.startswith(FAMILIES):
+    if not text.isascii() or not _MNEMONIC.match(mnemonic) or not mnemonic.startswith(FAMILIES):
         raise Refusal(
             f"line {line}: {shown(text.strip())!r} is no gfx9 instruction",
             hint="give a listing by clang -S or llvm-objdump -d, one instruction a line",

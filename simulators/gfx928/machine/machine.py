@@ -93,7 +93,8 @@ class Block:
         """Executes a program; a deadlock ends it.
 
         Raises:
-            Refusal: a register that is never written, an unknown buffer, or arrays of other shapes.
+            Refusal: a register that is never written, an unknown buffer, arrays of other shapes or types, or bytes that
+                a register does not have.
         """
         for line, operation in enumerate(program):
             if isinstance(operation, Barrier):
@@ -133,6 +134,8 @@ class Block:
     def _global_store(self, line: int, store: GlobalStore) -> None:
         buffer = self._buffer(store.buffer)
         register = self._read(line, store, store.register)
+        if register.data.shape[-1] != store.nbytes:
+            raise Refusal(f"operation {line}, {store}: the register has {register.data.shape[-1]} bytes")
         inside = self._inside(line, store, store.buffer, buffer.data.size)
         undefined = inside & ~register.defined.all(axis=-1)
         self._report(FindingKind.UNINITIALISED, line, store, undefined, "stores bytes that nothing wrote")
@@ -145,6 +148,7 @@ class Block:
     def _ds_write(self, line: int, write: DsWrite) -> None:
         register = self._read(line, write, write.register)
         part = slice(write.first, write.first + write.nbytes)
+        _require_part(line, write, part.start, part.stop, register.data.shape[-1])
         inside = self._inside(line, write, "LDS", self.lds.size)
         for wave in range(self.waves):
             lanes = inside[wave]
@@ -158,16 +162,20 @@ class Block:
         self._count_banks(write.addresses, write.nbytes, Access.STORE, inside)
 
     def _ds_read(self, line: int, read: DsRead) -> None:
+        end = read.first + read.nbytes
+        _require_part(line, read, read.first, end, read.size)
+        known = self.registers.known(read.register)
         register = self.registers.part(read.register, read.size)
-        if register.pending is not None and register.pending[1] != line and read.first == 0:
-            self._unwaited(line, read, read.register, register)
-        part = slice(read.first, read.first + read.nbytes)
+        if known is not None and known.is_awaited(*((read.first, end) if known is register else (0, read.size))):
+            self._unwaited(line, read, read.register, known)
+        part = slice(read.first, end)
         inside = self._inside(line, read, "LDS", self.lds.size)
         for wave in range(self.waves):
             self._lds_access(line, read, wave, _spread(read.addresses[wave][inside[wave]], read.nbytes).reshape(-1))
         register.data[..., part] = _gather(self.lds.data, read.addresses, read.nbytes)
         register.defined[..., part] = _gather(self.lds.defined, read.addresses, read.nbytes) & inside[..., np.newaxis]
         register.pending = (Counter.LGKM, line)
+        register.parts.append((read.first, end))
         self._count_banks(read.addresses, read.nbytes, Access.LOAD, inside)
 
     def _mmac(self, line: int, operation: Mmac) -> None:
@@ -226,7 +234,11 @@ class Block:
         active = np.ones_like(access.addresses, np.bool_) if isinstance(access, DsRead) else access.active
         if access.addresses.shape != (self.waves, LANES) or active.shape != (self.waves, LANES):
             raise Refusal(f"operation {line}: addresses {access.addresses.shape}", hint=f"[{self.waves}, {LANES}]")
-        inside = (access.addresses >= 0) & (access.addresses + access.nbytes <= size)
+        if access.addresses.dtype != np.int64 or access.nbytes < 1:
+            raise Refusal(
+                f"operation {line}: {access.nbytes} bytes at {access.addresses.dtype} addresses", hint="int64"
+            )
+        inside = (access.addresses >= 0) & (access.addresses <= size - access.nbytes)
         aligned = access.addresses % access.nbytes == 0
         self._report(FindingKind.OUT_OF_BOUNDS, line, access, active & ~inside, f"outside {name} of {size} bytes")
         crooked = active & inside & ~aligned
@@ -263,6 +275,11 @@ _STEPS: dict[type, Callable[[Block, int, Any], None]] = {
     ShflXor: Block._shfl_xor,
     Alu: Block._alu,
 }
+
+
+def _require_part(line: int, operation: Operation, first: int, end: int, size: int) -> None:
+    if not 0 <= first < end <= size:
+        raise Refusal(f"operation {line}, {operation}: bytes {first} to {end} of {size}", hint="a part of the register")
 
 
 def _spread(addresses: Index, nbytes: int) -> Index:

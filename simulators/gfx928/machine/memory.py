@@ -18,6 +18,14 @@ class Register:
     defined: Mask
     #: The counter that the load into it still counts, and the line of that load.
     pending: tuple[Counter, int] | None = None
+    #: Bytes, from and to, of the LDS reads into it that are pending.
+    parts: list[tuple[int, int]] = field(default_factory=list)
+
+    def is_awaited(self, first: int, end: int) -> bool:
+        """Whether something is on its way to bytes of this range; a load from global memory fills all of them."""
+        if self.pending is None:
+            return False
+        return self.pending[0] is Counter.VM or any(max(first, begin) < min(end, last) for begin, last in self.parts)
 
 
 @dataclass(eq=False)
@@ -60,6 +68,7 @@ class Registers:
         for register in self._named.values():
             if register.pending is not None and register.pending[0] is counter:
                 register.pending = None
+                register.parts.clear()
 
 
 @dataclass(eq=False)
