@@ -21,6 +21,7 @@ import typer
 from tileproof.conformance.cli_fingerprint import fingerprint
 from tileproof.conformance.cli_gfx928 import gfx928
 from tileproof.conformance.cli_ledger import ledger
+from tileproof.conformance.cli_model import model
 from tileproof.conformance.cli_mutate import mutate
 from tileproof.conformance.cli_ptx import ptx
 from tileproof.conformance.cli_report import report
@@ -190,6 +191,7 @@ app.command("try")(try_)
 app.command()(report)
 app.command()(show)
 app.command()(ledger)
+app.command()(model)
 app.command()(mutate)
 app.command()(fingerprint)
 app.add_typer(ptx, name="ptx")

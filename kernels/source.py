@@ -17,6 +17,11 @@ def kernel_text(name: str) -> str:
     return _read(f"{name}.cu")
 
 
+def source_text(file: str) -> str:
+    """The text of a kernel's or a header's file."""
+    return _read(file)
+
+
 def expanded(name: str) -> str:
     """The text of `name`.cu with each of our headers in place of its first `#include`."""
     return "\n".join(_lines(f"{name}.cu", set())) + "\n"

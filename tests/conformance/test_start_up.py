@@ -9,7 +9,7 @@ COMPILER, GPU, TERMINAL = {"numba", "llvmlite"}, {"cupy", "cuda", "torch"}, {"ty
 COMMANDS = """
 import contextlib, io
 from tileproof.conformance.cli import main
-for line in ("--help", "check --help", "ptx run --help", "show --help", "list", "list --faults"):
+for line in ("--help", "check --help", "ptx run --help", "show --help", "model --help", "list", "list --faults"):
     with contextlib.redirect_stdout(io.StringIO()):
         assert main(line.split()) == 0, line
 """
