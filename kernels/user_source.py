@@ -26,6 +26,7 @@ from tileproof.kernels.compile import (
     cuda_include_directories,
     without_roots,
 )
+from tileproof.kernels.host_headers import FIRST, host_headers
 from tileproof.oracle.refusal import Refusal
 
 _STANDARD = "--std=c++17"
@@ -86,9 +87,11 @@ def compile_user_source(
     plain = tuple(name for name in names if "<" not in name and re.search(rf'extern\s+"C"[^;{{]*\b{name}\b', text))
     expressions = tuple(name for name in names if name not in plain)
     includes = (path.parent.resolve(), *(one.resolve() for one in settings.includes), *cuda_include_directories())
-    asked = (*options, REPORT_OPTION, ANEW, *(f"--include-path={one}" for one in includes))
+    asked = (*options, f"--pre-include={FIRST}", REPORT_OPTION, ANEW, *(f"--include-path={one}" for one in includes))
     try:
-        made = nvrtc.compile_program(text, VIRTUAL_ROOT + path.name, asked, headers={}, expressions=expressions)
+        made = nvrtc.compile_program(
+            text, VIRTUAL_ROOT + path.name, asked, headers=host_headers(), expressions=expressions
+        )
     except nvrtc.Rejected as rejected:
         raise _complaint(path, arch, without_roots(rejected.log, includes), expressions, known) from None
     module = CompiledModule(

@@ -14,6 +14,7 @@ from tileproof.conformance.pages.vocabulary import (
     between,
     cdiv,
     tensor_map,
+    within,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "between",
     "cdiv",
     "tensor_map",
+    "within",
 ]

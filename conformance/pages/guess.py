@@ -14,6 +14,8 @@ from tileproof.conformance.pages.types import TYPES
 from tileproof.simulators.ptx.text.syntax import Parameter
 
 DEFAULT_BLOCK = 256
+MAX_VARIED = 3
+"""Sizes that are given several values each: every combination of them is run."""
 
 _GEMM = ("M", "N", "K")
 _ROWS = (1, 3)
@@ -90,7 +92,8 @@ def _names(use: KernelUse, declared: Sequence[Declared] | None) -> list[str]:
     own = _own_names([one.parameter.name for one in use.parameters])
     for index, one in enumerate(use.parameters):
         name = declared[index].name if declared is not None else own[index]
-        if not name.isidentifier() or iskeyword(name):
+        name += "_" * iskeyword(name)
+        if not name.isidentifier():
             name = f"{'p' if one.is_address else 's'}{index}"
         while name in names or name in ("random", "family"):
             name += "_"
@@ -115,7 +118,8 @@ def _sizes(use: KernelUse, names: Sequence[str], block: int) -> dict[str, str]:
     found = list(dict.fromkeys(integers)) or ["N"]
     if set(_GEMM) <= set(found):
         return {name: "(16, 17)" if name in _GEMM else "(1,)" for name in found}
-    return {name: str(_ROWS) for name in found[:-1]} | {found[-1]: f"around({block})"}
+    several = str(_ROWS) if len(found) <= MAX_VARIED else "(2,)"
+    return dict.fromkeys(found[:-1], several) | {found[-1]: f"around({block})"}
 
 
 def _sizes_like(like: Contract, block: int) -> dict[str, str]:

@@ -25,10 +25,12 @@ class LoadedFile:
     Args:
         user: the module and the names that were asked for.
         kernels: what the PTX says of each kernel, by its name there.
+        has_dynamic_shared: whether it has `extern __shared__` memory, whose size a launch gives.
     """
 
     user: UserModule
     kernels: Mapping[str, Entry]
+    has_dynamic_shared: bool
 
     def mangled(self, name: str) -> str:
         """The name in the PTX of a kernel; the only one where `name` is empty. Raises: Refusal with what there is."""
@@ -62,10 +64,16 @@ def load_file(kernel: Cuda | Ptx, folder: Path, arch: str) -> LoadedFile:
 @lru_cache(maxsize=32)
 def _load_ptx(text: str, path: Path, arch: str, names: tuple[str, ...]) -> LoadedFile:
     user = read_user_ptx(text, path, arch, names)
-    return LoadedFile(user, parse_module(text).entries)
+    return _loaded(user)
 
 
 @lru_cache(maxsize=32)
 def _load_cuda(text: str, path: Path, arch: str, names: tuple[str, ...], settings: CompileSettings) -> LoadedFile:
     user = compile_user_source(text, path, arch, names, settings)
-    return LoadedFile(user, parse_module(user.module.ptx).entries)
+    return _loaded(user)
+
+
+def _loaded(user: UserModule) -> LoadedFile:
+    module = parse_module(user.module.ptx)
+    dynamic = any(variable.space == "shared" and not variable.count for variable in module.variables.values())
+    return LoadedFile(user, module.entries, dynamic)

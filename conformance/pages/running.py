@@ -10,11 +10,12 @@ from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Run
 from tileproof.conformance.layout import POISONS, has_exact_bounds
 from tileproof.conformance.pages.binding import OWN, BoundPage
+from tileproof.conformance.pages.contraction import Functions, compared, fused_ways, run_fused
 from tileproof.conformance.pages.modules import LoadedFile, load_file
 from tileproof.conformance.pages.types import element_type
 from tileproof.conformance.pages.user_code import PageError, defined_at
 from tileproof.conformance.pages.vocabulary import Cuda, Extent, Launch, Placed, Ptx, TensorDeclaration, TensorMap
-from tileproof.kernels.device import Argument, Device, EncodesTensorMaps, Extent3, Function
+from tileproof.kernels.device import Argument, Device, EncodesTensorMaps, Extent3, Report
 from tileproof.kernels.launcher import NOTHING_TO_LAUNCH, JoinedReport
 from tileproof.kernels.launcher import Launch as Launched
 from tileproof.kernels.tensor import Tensor
@@ -36,15 +37,22 @@ def launcher_of(bound: BoundPage, device: Device) -> Run:
     assert isinstance(kernel, Cuda | Ptx)
     file = load_file(kernel, bound.folder, device.arch)
     functions = device.load(file.user.module)
+    ways = fused_ways(device, file.user.module, functions)
 
-    def run(case: Case, tensors: Mapping[str, Tensor]) -> Launched:
+    def launched(case: Case, kernels: Functions, tensors: Mapping[str, Tensor]) -> tuple[list[_Prepared], list[Report]]:
         with _scratch(bound.scratch(case.shape), device) as scratch:
             known = {**tensors, **scratch}
             launches = [_Prepared.of(bound, one, file, known, device) for one in bound.launches(case.shape)]
-            reports = [one.launch(functions) for one in launches]
+            return launches, [one.launch(kernels) for one in launches]
+
+    def run(case: Case, tensors: Mapping[str, Tensor]) -> Launched:
+        left = run_fused(device, tensors, ways, lambda kernels, copies: launched(case, kernels, copies))
+        launches, reports = launched(case, functions, tensors)
         if not launches:
             return Launched(bound.kernel_name, "", NOTHING_TO_LAUNCH, (0, 1, 1), (1, 1, 1), None)
         first = launches[0]
+        if left:
+            reports.append(compared(tensors, left, functions))
         report = reports[0] if len(reports) == 1 else JoinedReport(tuple(reports))
         return Launched(bound.kernel_name, first.entry, OWN, first.grid, first.block, report)
 
@@ -80,7 +88,7 @@ class _Prepared:
         ]
         return cls(entry, launch, _extent(at, "grid", launch.grid), _extent(at, "block", launch.block), args)
 
-    def launch(self, functions: Mapping[str, Function]) -> Any:
+    def launch(self, functions: Functions) -> Report:
         return functions[self.entry].launch(
             grid=self.grid,
             block=self.block,
@@ -123,7 +131,8 @@ def _argument(value: Any, parameter: Parameter, at: str, tensors: Mapping[str, T
 
 def _raw(value: Any, parameter: Parameter, at: str, tensors: Mapping[str, Tensor], device: Device) -> np.generic:
     if isinstance(value, Placed):
-        return np.uint64(tensors[value.name].address)
+        tensor = tensors[value.name]
+        return np.uint64(tensor.address + value.begin * tensor.dtype.itemsize)
     if isinstance(value, TensorMap):
         if not isinstance(device, EncodesTensorMaps):
             raise PageError(f"{at} is a tensor map, which {device.name} does not make")

@@ -18,14 +18,16 @@ Functions name what they want: sizes by their names, tensors by theirs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tileproof.conformance.contract import Allowed, Role
+from tileproof.conformance.pages.types import element_type
+from tileproof.oracle.refusal import Refusal
 
 
 @dataclass(frozen=True)
@@ -126,12 +128,18 @@ class Placed:
         shape: extents.
         strides: elements from one index to the next, per dimension.
         offset: elements between an aligned address and the first element.
+        begin: elements from the first to the one whose address is passed.
     """
 
     name: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int = 0
+    begin: int = 0
+
+    def at(self, elements: int) -> "Placed":
+        """The same tensor from an element on, as `x + elements` is in C++."""
+        return replace(self, begin=self.begin + elements)
 
 
 @dataclass(frozen=True)
@@ -207,6 +215,26 @@ def cdiv(a: int, b: int) -> int:
 def between(lower: NDArray[Any], upper: NDArray[Any]) -> Allowed:
     """Every value from `lower` to `upper` is right; both have the output's shape and type."""
     return Allowed(np.asarray(lower), np.asarray(upper))
+
+
+def within(values: ArrayLike, error: ArrayLike, type: str) -> Allowed:
+    """What a number no further than `error` from `values` becomes when it is rounded to `type`, to nearest.
+
+    Rounding keeps order, so these are the values between the two rounded ends.
+
+    Args:
+        values: float64, of the output's shape.
+        error: the most that a result may be away before its last rounding; a proven bound, not a guess.
+        type: of the output, such as "f16".
+    """
+    kind = element_type(type)
+    centre, reach = np.asarray(values, np.float64), np.asarray(error, np.float64)
+    if kind.record is None:
+        raise Refusal(f"within: {type} holds whole numbers, which are right or wrong", hint="give the array itself")
+    ends = (np.nextafter(centre - reach, -np.inf), np.nextafter(centre + reach, np.inf))
+    overflow = "saturate" if kind.is_code else "inf"
+    lower, upper = (kind.record.encode(end, overflow=overflow) for end in ends)
+    return Allowed(lower.view(kind.dtype), upper.view(kind.dtype))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from tileproof.conformance.contract import Contract
 from tileproof.conformance.pages.binding import TakenFrom
 from tileproof.conformance.pages.declaration import parameters_in
 from tileproof.conformance.pages.guess import Guess, GuessedTensor, guess_launch
-from tileproof.conformance.pages.modules import load_file
+from tileproof.conformance.pages.modules import LoadedFile, load_file
 from tileproof.conformance.pages.signature import kernel_use
 from tileproof.conformance.pages.vocabulary import Cuda, Ptx
 from tileproof.kernels.user_source import kernel_names, read_kernel_file
@@ -58,7 +58,7 @@ def write_page(request: Request) -> str:
     contract = None if taken is None else taken.contract
     instance = name.partition("<")[2]
     guess = guess_launch(kernel_use(loaded.kernels[mangled]), parameters_in(text, base), contract, instance)
-    return "\n".join(_lines(request, name, base, guess, contract)) + "\n"
+    return "\n".join(_lines(request, loaded, name, base, guess, contract)) + "\n"
 
 
 def guesses_in(text: str) -> tuple[int, ...]:
@@ -66,7 +66,9 @@ def guesses_in(text: str) -> tuple[int, ...]:
     return tuple(n for n, line in enumerate(text.splitlines(), start=1) if re.search(rf"#.*\b{GUESS}\b", line))
 
 
-def _lines(request: Request, name: str, base: str, guess: Guess, like: Contract | None) -> list[str]:
+def _lines(
+    request: Request, loaded: LoadedFile, name: str, base: str, guess: Guess, like: Contract | None
+) -> list[str]:
     page = _NOT_IN_A_NAME.sub("_", base.lower()).strip("_") or "kernel"
     return [
         *_head(request, name, guess, like),
@@ -80,7 +82,7 @@ def _lines(request: Request, name: str, base: str, guess: Guess, like: Contract 
         "",
         "",
         *(_tensors(guess) if like is None else ()),
-        *_launch(guess),
+        *_launch(guess, loaded.has_dynamic_shared),
         *(_expected(guess) if like is None else ()),
         *_page(page, like, request.like, guess),
     ]
@@ -129,7 +131,7 @@ def _declaration(one: GuessedTensor) -> str:
     return f'{one.role}("{one.name}", "{one.type}", ({shape}))'
 
 
-def _launch(guess: Guess) -> list[str]:
+def _launch(guess: Guess, dynamic: bool) -> list[str]:
     known = ", ".join([*dict.fromkeys(one.name for one in guess.tensors), *guess.sizes])
     comments = ["; ".join(part for part in (one.declared, one.doubts) if part) for one in guess.arguments]
     return [
@@ -138,6 +140,7 @@ def _launch(guess: Guess) -> list[str]:
         "    return Launch(",
         f"        grid={guess.grid},  # {GUESS}",
         f"        block={guess.block},",
+        *([f"        shared_bytes=0,  # {GUESS}: the kernel has extern __shared__ memory"] if dynamic else []),
         "        args=(",
         *(f"            {one.text},  # {comment}" for one, comment in zip(guess.arguments, comments, strict=True)),
         "        ),",

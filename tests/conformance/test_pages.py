@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from page_files import DOUBLE, HEAD, contract_in, findings, verdicts, written
 
+from tileproof.conformance.compare import raw_bits
 from tileproof.conformance.contract import Comparison, Tier
 from tileproof.conformance.finding import FindingKind
-from tileproof.conformance.pages import around
+from tileproof.conformance.pages import around, within
 from tileproof.conformance.pages.families import FAMILIES
 from tileproof.conformance.pages.page_file import load_pages
 from tileproof.conformance.pages.types import TYPES
@@ -293,3 +294,22 @@ def test_bits_of_a_nan_count_where_the_page_says_so(tmp_path: Path) -> None:
     text = text.replace("    return 2 * x\n\ndef", "    return np.full(x.shape, np.nan, np.float32)\n\ndef")
     assert findings(tmp_path, text) == []
     assert findings(tmp_path, text.replace("families=", 'nan="bits", families=')) != []
+
+
+@pytest.mark.parametrize("name", ["f32", "f16", "bf16", "e4m3"])
+def test_within_holds_whatever_a_close_number_rounds_to_and_no_more(name: str) -> None:
+    kind, random = TYPES[name], np.random.default_rng(3)
+    assert kind.record is not None
+    values, error = random.standard_normal(500), 0.01
+    allowed = within(values, error, name)
+    lower, upper = (np.asarray(kind.record.decode(raw_bits(end)), np.float64) for end in (allowed.lower, allowed.upper))
+    for close in (values, values - error, values + error, values + error * random.uniform(-1, 1, 500)):
+        rounded = np.asarray(kind.record.decode(kind.record.encode(close)), np.float64)
+        assert ((lower <= rounded) & (rounded <= upper)).all()
+    spacing = np.abs(upper - lower) - 2 * error
+    assert (spacing <= 2.0**-kind.record.mantissa_bits * np.maximum(np.abs(values) + error, 2.0**-6)).all()
+
+
+def test_whole_numbers_have_no_interval() -> None:
+    with pytest.raises(Refusal, match="s32 holds whole numbers"):
+        within(np.zeros(3), 1, "s32")

@@ -210,3 +210,26 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(arguments: tuple[str, ...],
     code, _, err = tried("try", *arguments)
     assert code == 2
     assert told in err
+
+
+AXPY = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(("rounding", "code"), [(".rn", 0), ("", 1)])
+def test_what_an_assembler_may_fuse_is_run_both_ways(rounding: str, code: int, tried: Try) -> None:
+    text = (AXPY / "axpy.ptx").read_text()
+    put("axpy.ptx", text.replace("mul.rn.f32", f"mul{rounding}.f32").replace("add.rn.f32", f"add{rounding}.f32"))
+    put("axpy_page.py", (AXPY / "axpy_page.py").read_text())
+    came, out, _ = tried("try", "axpy.ptx", "axpy/axpy/own/N255/normal/0")
+    assert came == code
+    assert ("bytes differ where the assembler fuses a multiplication and an addition" in out) == bool(code)
+
+
+def test_a_tensor_may_pass_from_a_later_element_on(tried: Try) -> None:
+    put("fill.cu", FILL)
+    page = FILL_PAGE.replace("args=(x, N)", "args=(x.at(8), N - 8)").replace("* 2\n\nF", "* 2 - 16\n\nF")
+    put("fill_page.py", page)
+    code, out, _ = tried("try", "fill.cu")
+    assert code == 1
+    assert "8 of 40 elements never written" in out
+    assert "also   mismatch" not in out

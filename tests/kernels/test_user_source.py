@@ -1,5 +1,6 @@
 """Users' kernel files: found by the names in their source, and wrong ones told in the user's own lines."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,44 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         read_kernel_file(tmp_path / "x.cu")
     with pytest.raises(Refusal, match="cannot be read"):
         read_kernel_file(tmp_path / "y.cu")
+
+
+EVERYTHING = """
+#include <cstdio>
+#include <cmath>
+#include <cassert>
+#include <cfloat>
+#include <climits>
+#include <cstddef>
+#include <limits>
+#include <algorithm>
+#include <type_traits>
+#include <cuda_runtime.h>
+template <typename T> __global__ void f(T* x, uint8_t* y, std::size_t n) {
+  static_assert(std::is_same<T, float>::value);
+  assert(n > CHAR_BIT);
+  x[0] = -INFINITY + NAN + FLT_MAX + std::numeric_limits<T>::max() + fmaxf(1.0f, std::max(2.0f, x[1]));
+  y[0] = uint8_t(std::min(1, 2));
+}
+"""
+
+
+def test_what_nvcc_finds_in_the_hosts_headers_is_found() -> None:
+    assert compiled(EVERYTHING, "f<float>").entries
+
+
+def test_the_integer_types_and_infinity_need_no_header_and_move_no_line() -> None:
+    text = 'extern "C" __global__ void f(float* x, uint32_t n) {\n  x[n] = INFINITY;\n}\n'
+    ptx = compiled(text).module.ptx
+    assert re.search(r"\.loc\s+1 2 ", ptx)
+    assert re.search(r'\.file\s+1 "mine\.cu"', ptx)
+
+
+def test_a_failing_assertion_traps() -> None:
+    assert "trap" in compiled("#include <cassert>\n__global__ void f(int n) { assert(n > 2); }\n").module.ptx
+
+
+def test_a_header_of_the_host_alone_is_missing_with_what_to_do() -> None:
+    with pytest.raises(CompileError, match=r"cannot open source file \"vector\"") as refused:
+        compiled("#include <vector>\n" + PLAIN)
+    assert "#ifndef __CUDACC_RTC__" in refused.value.hint
