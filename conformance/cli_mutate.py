@@ -45,7 +45,14 @@ def mutate(
     from tileproof.conformance.mutation.summary import describe, survivors
     from tileproof.conformance.mutation.trial import Budget
 
-    selection = Selection(tuple(operator or ()), Group.ORDER if order else None, tuple(mutant or ()), sample, tier=tier)
+    selection = Selection(
+        operators=tuple(operator or ()),
+        group=Group.ORDER if order else None,
+        ids=tuple(mutant or ()),
+        sample=sample,
+        tier=tier,
+        cases=tuple(case or ()),
+    )
     campaign = Campaign(kernel, selection, Coordinates(Target.SIM, arch, Schedule.FRIENDLY, seed))
     if list_:
         for one in campaign.mutants:

@@ -204,5 +204,6 @@ def test_the_command_kills_reports_and_says_so_by_its_exit_code(
     write_results(path, [replace(one, outcome=Outcome.SURVIVED) for one in read_results(path).values()])
     assert main(["mutate", KERNEL, *options]) == 1
     assert "survivors" in capsys.readouterr().out
+    assert {json.loads(line)["variant"] for line in path.read_text().splitlines()} == {f"{KERNEL}<NMajor>"}
     assert main(["mutate", KERNEL, *options, "--list"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(lines)
