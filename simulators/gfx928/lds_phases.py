@@ -22,7 +22,9 @@ lanes of 4).
 from dataclasses import dataclass
 
 from tileproof.oracle.addresses.lds_tile import STRIDES, LdsTile
+from tileproof.oracle.arguments import whole
 from tileproof.oracle.banks import LDS, Access, BankUse, bank_use
+from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.gfx928.operand_loads import A_ROW_MAJOR, B_ROW_MAJOR, FRAGMENT_BYTES, Addresses
 from tileproof.simulators.gfx928.wave import LANE
 
@@ -58,9 +60,13 @@ def stride_use(stride: int, row_bytes: int | None = None) -> StrideUse:
         row_bytes: of data; None for the most of 64, 128, 192 and 256 that fit.
 
     Raises:
-        Refusal: a row that does not fit its stride, or a stride that is no multiple of a word.
+        Refusal: a row that does not fit its stride or is not made of whole chunks, or a stride that is no multiple of a
+            word.
     """
-    data = _row_bytes(stride) if row_bytes is None else row_bytes
+    stride = whole("stride", stride)
+    data = _row_bytes(stride) if row_bytes is None else whole("row_bytes", row_bytes)
+    if data < A_ROW_MAJOR.line_bytes or data % CHUNK_BYTES:
+        raise Refusal(f"rows of {data} bytes", hint=f"a multiple of {CHUNK_BYTES}, {A_ROW_MAJOR.line_bytes} at least")
     tile = LdsTile(CHUNK_BYTES, data, stride)  # holds the stride to its rules
     chunks = data // CHUNK_BYTES
     staged = LANE // chunks * stride + LANE % chunks * CHUNK_BYTES

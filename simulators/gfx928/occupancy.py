@@ -75,13 +75,15 @@ def judge(law: Law, report: KernelReport) -> Judgement:
     """Holds a law against a report.
 
     Raises:
-        Refusal: threads that are no whole waves, or LDS beyond a compute unit's.
+        Refusal: threads that are no whole waves, LDS beyond a compute unit's, or no registers or blocks.
     """
     if report.threads < 1 or report.threads % LANES or not 0 < report.lds_bytes <= CAPACITY_BYTES:
         raise Refusal(
             f"{report.shape}: {report.threads} threads and {report.lds_bytes} bytes of LDS",
             hint=f"a block has a multiple of {LANES} threads and at most {CAPACITY_BYTES} bytes",
         )
+    if any(value is not None and value < 1 for value in (report.registers, report.blocks)):
+        raise Refusal(f"{report.shape}: {report.registers} registers, {report.blocks} blocks", hint="at least one each")
     if report.registers is None or report.blocks is None:
         return Judgement(law, report, None, Verdict.UNDECIDED)
     by_registers = law.registers // (report.registers * report.threads)

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileproof.oracle.addresses.bijection import Bijection, NotABijection, prove_enumeration
+from tileproof.oracle.arguments import whole
 from tileproof.oracle.fragments import prove_fragment
 from tileproof.oracle.maps.dumma_fragments import DUMMA_A, DUMMA_B, LANES
 from tileproof.oracle.maps.fragment_map import FragmentMap
@@ -60,8 +61,9 @@ class OperandLoad:
         """Byte offsets from the tile's corner, [64 lanes, 8 bytes].
 
         Raises:
-            Refusal: lines that would overlap.
+            Refusal: lines that would overlap, or a pitch that is no whole number.
         """
+        pitch = whole("pitch", pitch)
         if pitch < self.line_bytes:
             raise Refusal(f"{self.name}: a pitch of {pitch} bytes", hint=f"a line has {self.line_bytes} bytes")
         along = 8 * QUARTER[:, np.newaxis] + _BYTE
@@ -74,8 +76,21 @@ class OperandLoad:
         Args:
             memory: uint8 [bytes], the tile's corner first.
             pitch: bytes from line to line.
+
+        Raises:
+            Refusal: lines that would overlap, or memory of another type or that ends before the tile.
         """
-        return _words(memory[self.addresses(pitch)])
+        addresses = self.addresses(pitch)
+        self.require_inside(memory, addresses)
+        return _words(memory[addresses])
+
+    def require_inside(self, memory: Bytes, addresses: Addresses) -> None:
+        """Raises: Refusal for memory that is not uint8 [bytes] up to the last of these addresses."""
+        if memory.dtype != np.uint8 or memory.ndim != 1 or memory.size <= addresses.max():
+            raise Refusal(
+                f"{self.name}: memory of {memory.dtype} {memory.shape}",
+                hint=f"uint8 [{int(addresses.max()) + 1} or more]",
+            )
 
 
 A_ROW_MAJOR = OperandLoad(name="A row-major", fragment=DUMMA_A, along_k=True)
@@ -88,15 +103,17 @@ def load_fragment8(load: OperandLoad, memory: Bytes, pitch: int) -> Words:
     """The same fragment by one read of 8 bytes a lane: uint32 [64, 2].
 
     Raises:
-        Refusal: the bytes of a lane are no neighbours, or their address is no multiple of 8.
+        Refusal: the bytes of a lane are no neighbours, their address is no multiple of 8, or as `OperandLoad.load`.
     """
     if not load.along_k:
         raise Refusal(f"{load.name}: the 8 bytes of a lane are {pitch} bytes apart", hint="load them one by one")
-    first = load.addresses(pitch)[:, 0]
+    addresses = load.addresses(pitch)
+    load.require_inside(memory, addresses)
+    first = addresses[:, 0]
     if np.any(first % FRAGMENT_BYTES):
         raise Refusal(f"{load.name}: pitch {pitch} is no multiple of 8", hint="read two words of 4 bytes instead")
-    whole = np.ascontiguousarray(memory[: memory.size // FRAGMENT_BYTES * FRAGMENT_BYTES]).view("<u8")
-    return whole[first // FRAGMENT_BYTES].view(np.uint32).reshape(LANES, 2)
+    eights = np.ascontiguousarray(memory[: memory.size // FRAGMENT_BYTES * FRAGMENT_BYTES]).view("<u8")
+    return eights[first // FRAGMENT_BYTES].view(np.uint32).reshape(LANES, 2)
 
 
 def prove_load(load: OperandLoad, pitch: int) -> Bijection:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from tileproof.oracle.addresses.bijection import Bijection, NotABijection, prove_enumeration
 from tileproof.oracle.maps.dumma_fragments import DUMMA_C
+from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.gfx928.wave import LANE, LANES, QUARTER, ROW, shfl_xor
 
 #: Values of C that a lane holds, and columns that it stores.
@@ -33,7 +34,12 @@ def exchange(values: npt.NDArray[Any], bit: int) -> npt.NDArray[Any]:
     Args:
         values: [..., 64 lanes, 4 values].
         bit: 0 or 1, of q and of the value's number.
+
+    Raises:
+        Refusal: other lanes, values or bits.
     """
+    if values.shape[-2:] != (LANES, VALUES) or bit not in (0, 1):
+        raise Refusal(f"an exchange of {values.shape} by bit {bit}", hint=f"[..., {LANES}, {VALUES}], bit 0 or 1")
     other = np.moveaxis(shfl_xor(np.moveaxis(values, -2, -1), MASKS[bit]), -1, -2)
     number = np.arange(VALUES)
     stays = (number >> bit & 1) == (QUARTER[:, np.newaxis] >> bit & 1)

@@ -35,6 +35,6 @@ def shfl_xor(values: npt.NDArray[Any], mask: int) -> npt.NDArray[Any]:
     Raises:
         Refusal: another number of lanes, or a mask that leaves the wave.
     """
-    if values.shape[-1] != LANES or not 0 <= whole("mask", mask) < LANES:
+    if values.shape[-1:] != (LANES,) or not 0 <= whole("mask", mask) < LANES:
         raise Refusal(f"shfl_xor of shape {values.shape} with mask {mask}", hint="[..., 64] and a mask below 64")
     return values[..., LANE ^ mask]

@@ -83,6 +83,12 @@ def test_a_stride_that_no_tile_can_have_is_refused(stride: int) -> None:
         stride_use(stride)
 
 
+@pytest.mark.parametrize("row_bytes", [0, -16, 8, 16, 24, 65])
+def test_rows_that_are_no_whole_chunks_are_refused(row_bytes: int) -> None:
+    with pytest.raises(Refusal, match=f"rows of {row_bytes} bytes"):
+        stride_use(80, row_bytes)
+
+
 def test_the_view_prints_every_stride_with_its_conflicts(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["show", "gfx928", "--lds"]) == 0
     heading, *rows = capsys.readouterr().out.splitlines()[: 1 + len(SHOWN_STRIDES)]
@@ -105,6 +111,7 @@ def test_the_view_prints_every_stride_with_its_conflicts(capsys: pytest.CaptureF
         (["gfx928"], "--occupancy"),
         (["gfx928", "--resources"], "contradict each other"),
         (["fp8_quantize_rows", "--lds"], "no views of"),
+        (["gfx928", "--lds", "--arch", "sm_90"], "takes --lds and --occupancy"),
     ],
 )
 def test_what_cannot_be_shown_of_gfx928_ends_in_one_line_and_code_2(

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -81,6 +82,12 @@ def test_nothing_is_predicted() -> None:
 def test_a_report_that_no_block_can_have_is_refused(threads: int, lds_bytes: int) -> None:
     with pytest.raises(Refusal, match="threads"):
         judge(LAW_65536, replace(BY_SHAPE["TP8 M4096 qkv"], threads=threads, lds_bytes=lds_bytes))
+
+
+@pytest.mark.parametrize("change", [{"registers": 0}, {"registers": -5}, {"blocks": 0}])
+def test_a_report_without_a_register_or_a_block_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(Refusal, match="registers, "):
+        judge(LAW_65536, replace(BY_SHAPE["TP8 M4096 qkv"], **change))
 
 
 @pytest.mark.parametrize("report", [r for r in ACCEPTED if r.tile and r.tile.stride_b], ids=lambda r: r.shape)

@@ -1,6 +1,7 @@
 """Tile kernels of gfx928 as wave programs give the int64 oracle's bits, at tails of M, with one and two buffers."""
 
 from collections import Counter as Count
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from tileproof.simulators.gfx928.kernel_reports import ACCEPTED, KernelReport
 from tileproof.simulators.gfx928.machine.operations import Barrier, GlobalLoad, Mmac
 from tileproof.simulators.gfx928.tiles.catalogue import ACCEPTED_TILES, GENERIC_TILES, other_buffering
 from tileproof.simulators.gfx928.tiles.tile_kernel import BStage, TileKernel
-from tileproof.simulators.gfx928.tiles.tile_launch import run_tile
+from tileproof.simulators.gfx928.tiles.tile_launch import TileInputs, run_tile
 from tileproof.simulators.gfx928.tiles.tile_program import Product, tile_program
 
 REPORTS = {report.shape: report for report in ACCEPTED}
@@ -125,6 +126,8 @@ def test_the_program_makes_the_bank_conflicts_that_were_counted_on_hardware(
         ({"rows": 72}, "no multiple"),
         ({"stage": 48}, "no multiple"),
         ({"buffers": 3}, "3 buffers"),
+        ({"waves_m": 0}, "0 x 2 waves"),
+        ({"waves_m": -2}, "-2 x 2 waves"),
         ({"pack": "none"}, "no layout"),
         ({"stride_a": 62}, "stride 62"),
         ({"rows": 512, "waves_m": 8}, "bytes of LDS"),
@@ -152,6 +155,44 @@ def test_operands_of_another_type_or_extent_are_refused() -> None:
     for name, array in (("x", given.x.astype(np.int16)), ("w", given.w[1:]), ("x_scale", given.x_scale[1:])):
         with pytest.raises(Refusal, match="not empty"):
             type(given)(**{**vars(given), name: array})
+
+
+SMALL = BY_NAME["GLM TP8 M4096 shared_gate_up"]
+ODD = (1.5, 0.0, -0.0, 2.0**-149, -1.7 * 2.0**-133, 2.0**-126, 2.0**-20, -257 / 256)
+
+
+def odd_inputs(rows: tuple[float, ...], columns: tuple[float, ...]) -> TileInputs:
+    """The small kernel's operands with other scales."""
+    given = inputs(SMALL, 20, 1)
+    x_scale, w_scale = (
+        np.resize(np.array(rows, np.float32), 20),
+        np.resize(np.array(columns, np.float32), SMALL.columns),
+    )
+    return replace(given, x_scale=x_scale, w_scale=w_scale)
+
+
+@pytest.mark.parametrize("rows", [ODD, (1.9 * 2.0**127, -(2.0**120))])
+def test_scales_of_every_size_and_sign_give_the_oracles_bits(rows: tuple[float, ...]) -> None:
+    """Zeros of both signs, values below 2^-126 on the way and at the end, infinities by overflow."""
+    given = odd_inputs(rows, ODD if rows is ODD else (1.5, -(2.0**-20)))
+    run = run_tile(SMALL, given)
+    assert run.findings == ()
+    assert np.array_equal(run.output.view(np.uint16), expected(given).view(np.uint16))
+    assert rows is ODD or np.isinf(run.output.astype(np.float32)).any()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [((np.inf,), (1.0,)), ((1.0,), (np.nan,)), ((1.0,), (-np.inf,)), ((1.9 * 2.0**120,), (1.0, 0.0))],
+)
+def test_scales_by_which_an_output_may_be_nan_are_refused(rows: tuple[float, ...], columns: tuple[float, ...]) -> None:
+    with pytest.raises(Refusal, match="infinity times 0"):
+        odd_inputs(rows, columns)
+
+
+def test_a_block_without_lds_is_not_one_with_the_kernels() -> None:
+    with pytest.raises(Refusal, match="0 bytes of LDS"):
+        run_tile(SMALL, inputs(SMALL, 5, 1), lds_bytes=0)
 
 
 def test_the_comparison_sees_one_wrong_bit() -> None:

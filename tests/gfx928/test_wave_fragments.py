@@ -76,6 +76,14 @@ def test_the_8_byte_load_refuses_bytes_that_are_no_neighbours_or_not_aligned() -
         load_fragment8(A_ROW_MAJOR, memory, 68)
 
 
+@pytest.mark.parametrize("memory", [np.zeros(1231, np.uint8), np.zeros(4096, np.int32), np.zeros((64, 80), np.uint8)])
+def test_memory_that_ends_before_the_tile_or_is_no_bytes_is_refused(memory: npt.NDArray[np.uint8]) -> None:
+    assert A_ROW_MAJOR.load(np.zeros(1232, np.uint8), 80).shape == (64, 2)
+    for load in (OperandLoad.load, load_fragment8):
+        with pytest.raises(Refusal, match="A row-major: memory of"):
+            load(A_ROW_MAJOR, memory, 80)
+
+
 def test_lines_that_overlap_are_refused() -> None:
     with pytest.raises(Refusal, match="pitch of 31 bytes"):
         A_ROW_MAJOR.addresses(31)
@@ -114,6 +122,12 @@ def test_a_lane_stores_four_neighbouring_columns() -> None:
         np.testing.assert_array_equal(moved[lane], matrix[r, 4 * q : 4 * q + 4])
 
 
+@pytest.mark.parametrize(("shape", "bit"), [((64, 4), 2), ((64, 4), -1), ((64, 8), 0), ((32, 4), 0)])
+def test_an_exchange_of_other_values_is_refused(shape: tuple[int, ...], bit: int) -> None:
+    with pytest.raises(Refusal, match="an exchange of"):
+        transpose_epilogue.exchange(np.zeros(shape), bit)
+
+
 @pytest.mark.parametrize("masks", [(16, 16), (32, 16), (16, 8), (1, 2)])
 def test_a_transpose_by_other_masks_is_not_proved(masks: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transpose_epilogue, "MASKS", masks)
@@ -124,6 +138,6 @@ def test_a_transpose_by_other_masks_is_not_proved(masks: tuple[int, int], monkey
 def test_a_shuffle_takes_64_lanes_and_a_mask_of_the_wave() -> None:
     lanes = np.arange(64)
     np.testing.assert_array_equal(shfl_xor(lanes, 48), lanes ^ 48)
-    for values, mask in ((lanes, 64), (lanes[:32], 16)):
+    for values, mask in ((lanes, 64), (lanes[:32], 16), (np.array(3), 1)):
         with pytest.raises(Refusal, match="shfl_xor"):
             shfl_xor(values, mask)

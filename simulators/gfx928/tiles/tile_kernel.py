@@ -60,6 +60,8 @@ class TileKernel:
     def __post_init__(self) -> None:
         steps = (self.rows, self.columns, self.stage)
         units = (UNIT_ROWS * self.waves_m, UNIT_COLUMNS * self.waves_n, UNIT_K)
+        if min(self.waves_m, self.waves_n) < 1:
+            raise Refusal(f"{self.name}: {self.waves_m} x {self.waves_n} waves", hint="at least one each way")
         if min(steps) < 1 or any(size % unit for size, unit in zip(steps, units, strict=True)):
             raise Refusal(f"{self.name}: tile {steps} is no multiple of {units}", hint="16 x 16 x 32 a wave and step")
         if self.buffers not in (1, 2):

@@ -28,7 +28,7 @@ class TileInputs:
     """The operands of x [M][K] · w [K][N].
 
     Raises:
-        Refusal: another type, rank or extent than they have together.
+        Refusal: another type, rank or extent than they have together, or scales by which an output may be NaN.
     """
 
     #: int8 [M, K].
@@ -51,6 +51,17 @@ class TileInputs:
             array: npt.NDArray[Any] = getattr(self, name)
             if array.dtype != dtype or array.shape != shape or array.size == 0:
                 raise Refusal(f"{name} is {array.dtype} {array.shape}", hint=f"{np.dtype(dtype)} {shape}, not empty")
+
+        self._require_numbers()
+
+    def _require_numbers(self) -> None:
+        """NVIDIA's NaN, 0x7FFFFFFF, is rounded to 0x8000 by these kernels; no source says which NaN gfx928 makes."""
+        most = float(np.abs(self.x_scale).max()) * self.x.shape[1] * 2.0**14
+        infinite = most > float(np.finfo(np.float32).max) and not self.w_scale.all()
+        if infinite or not (np.isfinite(self.x_scale).all() and np.isfinite(self.w_scale).all()):
+            raise Refusal(
+                "scales that are not finite, or infinity times 0", hint="what gfx928 makes of NaN is not known"
+            )
 
     @property
     def product(self) -> Product:
@@ -107,7 +118,9 @@ def run_tile(
     ] or [(0, 0)]
     for row, column in grid:
         program = tile_program(kernel, product, row, column)
-        block = Block(kernel.waves, lds_bytes or kernel.lds_bytes, buffers, findings, counters, count_banks)
+        block = Block(
+            kernel.waves, kernel.lds_bytes if lds_bytes is None else lds_bytes, buffers, findings, counters, count_banks
+        )
         block.run(rewrite(program) if rewrite else program)
     out = buffers["out"]
     output = out.data.view("<u2").astype(np.uint16, copy=False).view(ml_dtypes.bfloat16)

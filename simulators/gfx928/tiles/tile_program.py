@@ -275,7 +275,8 @@ def _choose(bit: int) -> Callable[[Bytes, Bytes], Bytes]:
 
 def _scale(accumulators: Bytes, x_scale: Bytes, w_scale: Bytes) -> Bytes:
     """(float(acc) · x_scale) · w_scale, every operation one float32 operation, then bf16 without a case for NaN."""
-    scaled = accumulators.view("<i4").astype(np.float32) * x_scale.view("<f4") * w_scale.view("<f4")
+    with np.errstate(over="ignore", invalid="ignore"):  # infinities are values; NaN is in lanes that store nothing
+        scaled = accumulators.view("<i4").astype(np.float32) * x_scale.view("<f4") * w_scale.view("<f4")
     bits = scaled.astype(np.float32, copy=False).view(np.uint32)
     rounded = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
     return _bytes((rounded >> np.uint32(16)).astype("<u2"))
