@@ -3,8 +3,8 @@
 `python -m tileproof.conformance` is the same.
 
 Exit codes: 0 all agree, 1 a finding, 2 usage, configuration or internal error; of `check --fault`: 1 the fault was
-caught by the kinds of findings that it must give, 2 it was not. Data goes to stdout; progress, `error:`
-and `hint:` lines go to stderr.
+caught by the kinds of findings that it must give, 2 it was not; of `bisect`: as git takes them. Data goes to stdout;
+progress, `error:` and `hint:` lines go to stderr.
 """
 
 import os
@@ -18,6 +18,7 @@ from typing import Annotated
 
 import typer
 
+from tileproof.conformance.cli_compare import GIT_SKIP, bisect_code, compare
 from tileproof.conformance.cli_fingerprint import fingerprint
 from tileproof.conformance.cli_gfx928 import gfx928
 from tileproof.conformance.cli_ledger import ledger
@@ -42,7 +43,7 @@ from tileproof.conformance.replay import Replay, replay
 from tileproof.conformance.selection import cases_for_file, select
 from tileproof.conformance.session import Plan, Run, Session, runners_for
 from tileproof.conformance.side_by_side import MAX_JOBS, Helpers, SideBySide
-from tileproof.conformance.tally import ERROR
+from tileproof.conformance.tally import AGREE, ERROR, FINDING
 from tileproof.conformance.target import Coordinates, Schedule, Target, parse_targets
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.limits import Limits
@@ -189,6 +190,7 @@ def replay_(
 
 app.command("try")(try_)
 app.command()(report)
+app.command()(compare)
 app.command()(show)
 app.command()(ledger)
 app.command()(model)
@@ -196,6 +198,12 @@ app.command()(mutate)
 app.command()(fingerprint)
 app.add_typer(ptx, name="ptx")
 app.add_typer(gfx928, name="gfx928")
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bisect(context: typer.Context) -> None:
+    """`check` for `git bisect run`: 0 good, 1 bad, 125 where there is no verdict."""
+    raise typer.Exit(bisect_code(main(["check", *context.args])))
 
 
 @app.command()
@@ -217,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         app(given, prog_name="tileproof")
     except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) and leaving.code <= ERROR else ERROR
+        return leaving.code if leaving.code in (AGREE, FINDING, ERROR, GIT_SKIP) else ERROR
     except Refusal as refusal:
         _complain(refusal.message, refusal.hint)
     except BrokenPipeError:

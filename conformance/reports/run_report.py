@@ -41,6 +41,7 @@ class CaseRow:
         seconds: that it took; 0 where it did not run.
         route: that the kernel took; "" where it is not known.
         reason: why it did not run, or has no verdict.
+        digest: SHA-256 of the outputs; "" where there are none.
     """
 
     case: str
@@ -49,6 +50,7 @@ class CaseRow:
     seconds: float = 0.0
     route: str = ""
     reason: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def _rows(events: Iterable[Event]) -> Iterator[CaseRow]:
         match event:
             case CaseFinished():
                 outcome = Outcome.PASSED if event.passed else Outcome.FAILED
-                yield CaseRow(event.case, event.target, outcome, event.seconds, event.route)
+                yield CaseRow(event.case, event.target, outcome, event.seconds, event.route, digest=event.output_digest)
             case CaseErrored():
                 yield CaseRow(event.case, event.target, Outcome.ERROR, reason=event.message)
             case CaseNotRun():
