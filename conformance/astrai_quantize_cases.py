@@ -33,7 +33,17 @@ def cases(route_of: RouteOf, tier: Tier) -> tuple[Case, ...]:
     found = (Case(CONTRACT, NAME, route_of(shape), shape, next(families), 0) for shape in shapes)
     rich = _families() if tier is Tier.FULL else _some_families()
     more = (Case(CONTRACT, NAME, route_of(shape), shape, family, seed) for shape, family, seed in rich)
-    return tuple(dict.fromkeys((*found, *more)))
+    grids = every_grid(route_of) if tier is Tier.FULL else ()
+    return tuple(dict.fromkeys((*found, *more, *grids)))
+
+
+def every_grid(route_of: RouteOf) -> Iterator[Case]:
+    """Each type, layout and route on several blocks that take several steps, with one place and with many places where
+    blocks collect their maxima: only so does every compiled entry show what orders its blocks and its steps."""
+    for types, stage in product(TYPES, (SELF_CLEANING, DOUBLE_BUFFERED)):
+        for family, views in (("falling", ()), ("peak-last", (View("x", offset=1),))):
+            shape = shape_of(2 * TILE_ROWS, 3 * TILE_COLUMNS, 4, stage, 2, types, *views)
+            yield Case(CONTRACT, NAME, route_of(shape), shape, family, 0)
 
 
 def shape_of(rows: int, columns: int, blocks: int, stage: int, window: int, types: str, *views: View) -> Shape:

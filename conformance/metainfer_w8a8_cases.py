@@ -118,6 +118,8 @@ def _full(routes: Routes) -> Iterator[Case]:
     for wgmma in WGMMA:
         for m, k in product((1, 63, 64, 65, 127, 128, 129), (16, 112, 144, 640)):
             yield _case(routes, wgmma.name, "nk8", (m, wgmma.columns, k), next(families))
+        # Ten stages: every slot of a ring of four is filled again.
+        yield _case(routes, wgmma.name, "nk8", (1, wgmma.columns, 9 * 128 + 16), "uniform")
     for route, (m, splits) in product((FUSED, PARTIAL), product(LAST_M, (1, 2, 3, 5))):
         yield _case(routes, route, "nk8", (m, 64, 320), next(families), splits=splits)
     for m, stages in product(LAST_M, (2, 3, 4, 5)):

@@ -98,6 +98,8 @@ def _tma(site: CallSite, routes: Routes) -> Iterator[Case]:
     shapes = [(_shape(9, rows, 320 if total < 8 else 64), _home_families(site)[0])]
     if total < 8:
         shapes.append((_shape(3, rows, 256), "specials"))
+    if 1 < total <= 8 or site.adds:  # every slot of the ring is filled again, in every compiled variant
+        shapes.append((_shape(3, rows, 576), _home_families(site)[-1]))
     if site.name == "linear":
         shapes += [
             (_shape(257, rows, 64), "on-grid"),

@@ -33,6 +33,10 @@ _ROOMY = (2, 801)
 _SHORT_COLUMNS = 41
 """K where it is the number of rows that counts: five whole vectors and a tail."""
 
+_PEAKS = (33, 2083)
+"""Rows and columns for the peaks: 65 columns from one to the next, so that they fall into every warp, every residue
+of a vector and every turn of each loop."""
+
 _ANYWHERE = tuple(family for family in FAMILIES if family != "peaks")
 """Families that suit every shape."""
 
@@ -60,6 +64,8 @@ def smoke_cases(route_of: RouteOf) -> tuple[Case, ...]:
         *((shape, next(families)) for shape in _smoke_views()),
         (rows_shape(1, 1, "bf16"), "on-grid"),
         (rows_shape(3, 0, "f32"), "on-grid"),
+        *((_aligned(*_PEAKS, dtype), "peaks") for dtype in DTYPES),
+        *((_breaking(*_PEAKS, dtype), "peaks") for dtype in DTYPES),
     ]
     return _cases(shapes, (0,), route_of)
 

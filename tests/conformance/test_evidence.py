@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tileproof.conformance.astrai_quantize_cases import every_grid
 from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Contract, Tier
 from tileproof.conformance.registry import contracts
@@ -20,6 +21,7 @@ CONTRACT = contracts()["ninfer_quantize"]
 AWAITED = {
     "metainfer_w8a8_gemm/int8_gemm/64x64x64-b2/M20.N64.K64.S0.nk8/odd-scales/0",
     "metainfer_w8a8_gemm/int8_gemm/scalar/M13.N13.K70.S0.nk8/odd-scales/0",
+    *map(str, every_grid(lambda shape: contracts()["astrai_quantize"].expected_routes(shape)[0])),
 }
 """Cases that were written after the last run on the GPU; one that has run is to leave this set."""
 FOLDER = Path(__file__).parents[2] / "docs" / "evidence" / "h200-2026-11-30"
@@ -34,7 +36,8 @@ def evidence(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", CONTRACT.cases(Tier.SMOKE), ids=str)
 def test_the_simulator_gives_the_bytes_that_the_gpu_gave(case: Case) -> None:
-    assert run_case(case, Device()).output_digest == evidence("cases.json")["digests"][str(case)]
+    recorded = [evidence(name)["digests"] for name in DIGESTS]
+    assert [run_case(case, Device()).output_digest] == [one[str(case)] for one in recorded if str(case) in one]
 
 
 @pytest.mark.parametrize("contract", contracts().values(), ids=lambda contract: contract.name)
