@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tileproof.conformance.faults import faults
+from tileproof.conformance.records import from_json
 
 DATA = Path(__file__).parent / "fault_precedents.json"
 
@@ -35,8 +36,7 @@ class Precedent:
 
 def precedents() -> tuple[Precedent, ...]:
     """All of them, in order."""
-    rows = json.loads(DATA.read_text())
-    return tuple(Precedent(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}) for row in rows)
+    return tuple(from_json(Precedent, row) for row in json.loads(DATA.read_text()))
 
 
 def faults_page() -> str:
