@@ -24,13 +24,14 @@ from tileproof.conformance.cli_gfx928 import gfx928
 from tileproof.conformance.cli_ledger import ledger
 from tileproof.conformance.cli_model import model
 from tileproof.conformance.cli_mutate import mutate
+from tileproof.conformance.cli_pages import contracts_of
 from tileproof.conformance.cli_ptx import ptx
 from tileproof.conformance.cli_report import report
 from tileproof.conformance.cli_run import follow
 from tileproof.conformance.cli_show import show
 from tileproof.conformance.cli_try import try_
 from tileproof.conformance.console import Console, open_console
-from tileproof.conformance.contract import Contract, Tier
+from tileproof.conformance.contract import Tier
 from tileproof.conformance.crash import DEFAULT_FOLDER, CrashFolder
 from tileproof.conformance.environment import capture, describe
 from tileproof.conformance.faults import fault as find_fault
@@ -179,7 +180,7 @@ def replay_(
     paths = [folder.find(name) for name in crashes]
     runners = runners_for([Coordinates(name) for name in Target], deadline_s=deadline, pages=page or ())
     with ExitStack() as stack:
-        stack.enter_context(registered(_contracts_of(page or ())))
+        stack.enter_context(registered(contracts_of(page or ())))
         for runner in runners.values():
             stack.callback(runner.close)
         replays = [replay(path, runners, target=target) for path in paths]
@@ -247,15 +248,6 @@ def _only(option: str, values: Sequence[str] | None) -> str | None:
 
 def _alone(plan: Plan, crash_dir: Path, deadline: float | None) -> Session:
     return Session(plan, CrashFolder(crash_dir), runners_for(plan.coordinates, deadline_s=deadline))
-
-
-def _contracts_of(pages: Sequence[Path]) -> tuple[Contract, ...]:
-    """The contracts of pages that were given by hand."""
-    if not pages:
-        return ()
-    from tileproof.conformance.pages.page_file import load_contracts  # here: few runs need it
-
-    return load_contracts(pages)
 
 
 def _say_replay(one: Replay) -> None:

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from tileproof.conformance.cli_pages import contracts_of
 from tileproof.conformance.crash import DEFAULT_FOLDER
+from tileproof.conformance.registry import registered
 from tileproof.conformance.reports.junit import junit
 from tileproof.conformance.reports.markdown import markdown
 from tileproof.conformance.reports.page import page
@@ -27,15 +29,19 @@ def report(
     crash_dir: Annotated[
         Path, typer.Option(help="Folder of the run's crash files, for replay commands.", metavar="DIR")
     ] = DEFAULT_FOLDER,
+    pages: Annotated[
+        list[Path] | None, typer.Option("--page", metavar="FILE", help="Run this page, which has the run's contracts.")
+    ] = None,
 ) -> None:
     """Write reports of a run; without a file to write, print the summary."""
     run = read_run(events)
     wanted: list[tuple[Path | None, Writer]] = [(html, page), (junit_xml, junit), (markdown_file, markdown)]
-    for path, writer in wanted:
-        if path is not None:
-            _write(path, writer(run, crash_dir))
-    if html is junit_xml is markdown_file is None:
-        sys.stdout.write(markdown(run, crash_dir))
+    with registered(contracts_of(pages or (), run.started.page)):
+        for path, writer in wanted:
+            if path is not None:
+                _write(path, writer(run, crash_dir))
+        if html is junit_xml is markdown_file is None:
+            sys.stdout.write(markdown(run, crash_dir))
 
 
 def _write(path: Path, text: str) -> None:

@@ -30,6 +30,7 @@ class RunStarted:
         cases: how many; each runs once on each target.
         targets: run coordinates of each target.
         fault: the deliberate defect that is in the kernel or the model, if one is.
+        page: the file of a user's page that the cases come from; a reader runs no page that it was not given by hand.
     """
 
     tier: str
@@ -37,6 +38,7 @@ class RunStarted:
     targets: tuple[Coordinates, ...]
     fault: str | None
     environment: Environment
+    page: str = ""
 
 
 @dataclass(frozen=True)

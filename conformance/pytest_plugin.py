@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 MARK = "tileproof"
+TARGETS, TIERS, SCHEDULES = ("sim", "gpu", "host"), ("smoke", "full"), ("adversarial", "friendly")
+"""As `Target`, `Tier` and `Schedule` have them, which are not imported yet: a test holds them together."""
+
 ARGUMENT = "result"
 """What a judged test takes: the case's `CaseResult`."""
 
@@ -68,9 +71,9 @@ def judged(page: str | Path | Page, *, tier: str = "smoke", target: str = "") ->
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the group tileproof."""
     group = parser.getgroup("tileproof", "kernels judged by contract pages")
-    group.addoption("--tileproof-target", default="", help="sim, gpu or host, instead of what the tests say")
-    group.addoption("--tileproof-tier", default="", help="smoke or full, instead of what the tests say")
-    group.addoption("--tileproof-schedule", default="adversarial", help="friendly or adversarial")
+    group.addoption("--tileproof-target", default="", choices=TARGETS, help="instead of what the tests say")
+    group.addoption("--tileproof-tier", default="", choices=TIERS, help="instead of what the tests say")
+    group.addoption("--tileproof-schedule", default="adversarial", choices=SCHEDULES, help="of the simulator")
     group.addoption("--tileproof-seed", default=0, type=int, help="of the simulator's schedule")
     group.addoption("--tileproof-arch", default="sm_90a", help="to compile for and to simulate")
     group.addoption("--tileproof-crash-dir", default=".tileproof/crashes", help="folder of crash files")
@@ -92,7 +95,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     try:
         cases = list(_cases(metafunc, **mark.kwargs))
-    except Refusal as refusal:
+    except (Refusal, ValueError) as refusal:  # ValueError: another word for tier than there is
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: {refusal}") from None
     metafunc.parametrize(ARGUMENT, cases, ids=str)
 

@@ -101,7 +101,7 @@ class Run(ABC):
     def events(self) -> Iterator[Event]:
         """Run everything; the last event is RunFinished."""
         plan = self.plan
-        start = RunStarted(plan.tier, len(plan.cases), plan.coordinates, plan.fault, capture())
+        start = RunStarted(plan.tier, len(plan.cases), plan.coordinates, plan.fault, capture(), plan.page)
         yield from self._counted(chain([start], self.all_cases()))
         yield from self._closing(f"the budget of {plan.budget_s:g} s was spent" if self.spent else FIRST_FAILURE)
 

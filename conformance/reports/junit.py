@@ -1,7 +1,8 @@
 """JUnit XML of a run: a suite for each contract and target, a test case for each case."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,6 +23,7 @@ def junit(report: RunReport, crashes: Path) -> str:
         report: the run.
         crashes: folder of its crash files, for the replay commands.
     """
+    replay = partial(replay_command, crashes=crashes, page=report.started.page)
     suites: dict[tuple[str, Target], list[CaseRow]] = {}
     for row in report.rows:
         suites.setdefault((parse_case(row.case).contract, row.target), []).append(row)
@@ -33,7 +35,7 @@ def junit(report: RunReport, crashes: Path) -> str:
     for (contract, target), rows in suites.items():
         suite = ElementTree.SubElement(root, "testsuite", {"name": f"{contract} on {target}"} | _counts(rows))
         for row in rows:
-            _case(suite, row, found.get((row.case, row.target), []), crashes)
+            _case(suite, row, found.get((row.case, row.target), []), replay)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -49,7 +51,7 @@ def _counts(rows: Iterable[CaseRow]) -> dict[str, str]:
     }
 
 
-def _case(suite: ElementTree.Element, row: CaseRow, findings: list[FindingFound], crashes: Path) -> None:
+def _case(suite: ElementTree.Element, row: CaseRow, findings: list[FindingFound], replay: Callable[[str], str]) -> None:
     case = parse_case(row.case)
     element = ElementTree.SubElement(
         suite,
@@ -61,7 +63,7 @@ def _case(suite: ElementTree.Element, row: CaseRow, findings: list[FindingFound]
     for finding in findings:
         lines = [finding.finding.message]
         if finding.crash:
-            lines.append(f"Reproduce with: {replay_command(finding.crash, crashes)}")
+            lines.append(f"Reproduce with: {replay(finding.crash)}")
         failure = ElementTree.SubElement(element, "failure", type=str(finding.finding.kind))
         failure.set("message", _xml(finding.finding.message.partition("\n")[0]))
         failure.text = _xml("\n".join(lines))

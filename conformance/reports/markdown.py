@@ -51,7 +51,7 @@ def _reasons(report: RunReport) -> list[str]:
 
 
 def _failure(failure: Failure, report: RunReport, crashes: Path) -> list[str]:
-    told = describe_failure(failure, report.started.targets, crashes)
+    told = describe_failure(failure, report.started.targets, crashes, report.started.page)
     fence = "`" * max(3, 1 + max(map(_longest_ticks, told)))
     return [fence, *told, fence, ""]
 

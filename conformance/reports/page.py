@@ -7,7 +7,9 @@ inflates and draws them, a hundred at a time. Without a script the page still ha
 import base64
 import json
 import zlib
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,7 @@ def page(report: RunReport, crashes: Path) -> str:
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
+    replay = partial(replay_command, crashes=crashes, page=report.started.page)
     template = environment.from_string(resources.files(__package__).joinpath("page.html").read_text())
     return template.render(
         report=report,
@@ -45,7 +48,7 @@ def page(report: RunReport, crashes: Path) -> str:
         counts=_counts(report),
         outcomes=[str(outcome) for outcome in Outcome],
         machine=describe(to_json(report.started.environment)),
-        data=packed([_failure(failure, crashes, at < MAX_MAPS) for at, failure in enumerate(report.failures)]),
+        data=packed([_failure(failure, replay, at < MAX_MAPS) for at, failure in enumerate(report.failures)]),
         rows=packed([_row(row) for row in report.rows]),
         failures=len(report.failures),
     )
@@ -68,7 +71,7 @@ def _row(row: CaseRow) -> list[Any]:
     return [row.case, str(row.target), str(row.outcome), round(row.seconds, 3), row.route, row.reason]
 
 
-def _failure(failure: Failure, crashes: Path, has_map: bool) -> dict[str, Any]:
+def _failure(failure: Failure, replay: Callable[[str], str], has_map: bool) -> dict[str, Any]:
     found = failure.head.smallest
     case = parse_case(found.case)
     rules = bearing_rules(contract_of(case), found.finding)
@@ -81,7 +84,7 @@ def _failure(failure: Failure, crashes: Path, has_map: bool) -> dict[str, Any]:
         "place": asdict(found.finding.place) if found.finding.place else None,
         "rules": [f"{rule.name}: {rule.value}" for rule in rules],
         "also": [_group(group) for group in failure.also],
-        "replay": replay_command(found.crash, crashes) if found.crash else "",
+        "replay": replay(found.crash) if found.crash else "",
         "origin": found.origin,
     }
 

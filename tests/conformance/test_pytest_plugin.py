@@ -7,6 +7,10 @@ from pathlib import Path
 
 from page_files import DOUBLE
 
+from tileproof.conformance import pytest_plugin
+from tileproof.conformance.contract import Tier
+from tileproof.conformance.target import Schedule, Target
+
 TEST = """
 from tileproof.conformance.pytest_plugin import judged
 
@@ -71,3 +75,9 @@ def test_what_is_wrong_with_a_judged_test_is_an_error_of_collection(tmp_path: Pa
 def test_the_plugin_imports_nothing_heavy_before_a_test_asks() -> None:
     code = "import sys; import tileproof.conformance.pytest_plugin; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_options_choices_are_those_of_the_runner() -> None:
+    assert set(pytest_plugin.TARGETS) == set(Target)
+    assert set(pytest_plugin.TIERS) == set(Tier)
+    assert set(pytest_plugin.SCHEDULES) == set(Schedule)

@@ -233,3 +233,17 @@ def test_a_tensor_may_pass_from_a_later_element_on(tried: Try) -> None:
     assert code == 1
     assert "8 of 40 elements never written" in out
     assert "also   mismatch" not in out
+
+
+def test_a_report_of_a_pages_run_names_the_page_and_runs_none_that_is_not_given(tried: Try) -> None:
+    put("fill.cu", FILL.replace("i < n", "i < n - 3"))
+    put("fill_page.py", FILL_PAGE)
+    tried("try", "fill.cu", "--events", "run.ndjson")
+    put("fill_page.py", "from pathlib import Path\nPath('ran').touch()\n" + FILL_PAGE)
+    code, _, err = tried("report", "run.ndjson")
+    assert code == 2
+    assert "give --page fill_page.py" in err
+    assert not Path("ran").exists()
+    assert tried("report", "run.ndjson", "--page", "fill_page.py", "--junit", "run.xml")[0] == 0
+    assert " --page fill_page.py" in Path("run.xml").read_text()
+    assert " --page fill_page.py" in tried("report", "run.ndjson", "--page", "fill_page.py")[1]
