@@ -121,3 +121,10 @@ def _full(routes: Routes) -> Iterator[Case]:
                 yield _case(routes, token, (9, 21, 66), family)
     for k in range(1, 66):
         yield _case(routes, "nte4m3b16", (5, 9, k), "bias-alone")
+    yield from every_ring(routes)
+
+
+def every_ring(routes: Routes) -> Iterator[Case]:
+    """Five stages of K for each type and layout: every compiled variant goes round its ring."""
+    for token in TYPES:
+        yield _case(routes, token, (17, 24, 320), "normal")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tileproof.conformance.astrai_mm_fp8_cases import every_ring
 from tileproof.conformance.astrai_quantize_cases import every_grid
 from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Contract, Tier
@@ -22,6 +23,7 @@ AWAITED = {
     "metainfer_w8a8_gemm/int8_gemm/64x64x64-b2/M20.N64.K64.S0.nk8/odd-scales/0",
     "metainfer_w8a8_gemm/int8_gemm/scalar/M13.N13.K70.S0.nk8/odd-scales/0",
     *map(str, every_grid(lambda shape: contracts()["astrai_quantize"].expected_routes(shape)[0])),
+    *map(str, every_ring(contracts()["astrai_mm_fp8"].expected_routes)),
 }
 """Cases that were written after the last run on the GPU; one that has run is to leave this set."""
 FOLDER = Path(__file__).parents[2] / "docs" / "evidence" / "h200-2026-11-30"
