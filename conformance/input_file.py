@@ -11,6 +11,8 @@ tensors come as .safetensors.
 
 import io
 import math
+import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +36,9 @@ MAX_HEADER_BYTES = 100_000_000
 
 _TAKEN = {np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float32)}
 _TAKEN_NAMES = "bfloat16, float16 and float32"
+
+_HEADER_ERRORS = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError, tokenize.TokenError)
+"""What NumPy raises of a damaged header."""
 
 _SAFETENSORS_DTYPES: Mapping[str, np.dtype[Any]] = {
     "BF16": np.dtype(ml_dtypes.bfloat16),
@@ -180,9 +185,12 @@ def _npy_entry(what: str, name: str, file: BinaryIO, size_bytes: int) -> _Entry:
     """One .npy stream whose header is read and whose data stays unread until asked for."""
     try:
         version = np.lib.format.read_magic(file)
+        _check_header(what, file, version, size_bytes)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran_order, dtype = read_header(file)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a header written by Python 2 is as good as another
+            shape, fortran_order, dtype = read_header(file)
+    except _HEADER_ERRORS as error:
         raise Refusal(f"{what}: not a readable .npy header: {_first_line(error)}") from None
     if dtype.hasobject:
         raise Refusal(f"{what}: holds pickled Python objects, which are never read", hint="save a plain array")
@@ -197,10 +205,20 @@ def _npy_entry(what: str, name: str, file: BinaryIO, size_bytes: int) -> _Entry:
     return _Entry(name, shown, shape, dtype.newbyteorder("=") in _TAKEN, read)
 
 
+def _check_header(what: str, file: BinaryIO, version: tuple[int, int], size_bytes: int) -> None:
+    """Refuse a header that claims to be longer than the file: NumPy would ask for all that memory first."""
+    begin = file.tell()
+    claimed = int.from_bytes(file.read(2 if version == (1, 0) else 4), "little")
+    left = size_bytes - file.tell()
+    file.seek(begin)
+    if claimed > left:
+        raise Refusal(f"{what}: its header claims {claimed} bytes, the file has {max(left, 0)} after the length")
+
+
 def _npz_entries(path: Path, file: BinaryIO) -> Iterator[_Entry]:
     try:
         archive = zipfile.ZipFile(file)
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, NotImplementedError) as error:
         raise Refusal(f"{path}: not a readable .npz archive: {error}") from None
     for member in archive.infolist():
         yield _npz_entry(path, archive, member)

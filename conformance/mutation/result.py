@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from tileproof.conformance.records import from_json, to_json
+from tileproof.conformance.records import from_json, parse_json, to_json
 from tileproof.oracle.refusal import Refusal
 
 
@@ -78,14 +78,14 @@ def read_results(path: Path) -> dict[str, Result]:
     if not path.exists():
         return {}
     found: dict[str, Result] = {}
-    lines = path.read_text().splitlines()
+    lines = path.read_bytes().splitlines()
     for number, line in enumerate(lines, 1):
         try:
-            one = from_json(Result, json.loads(line))
-        except (json.JSONDecodeError, Refusal) as error:
+            one = from_json(Result, parse_json(line, "line"))
+        except Refusal as refusal:
             if number == len(lines):  # the run was ended while it wrote: the mutant runs again
                 break
-            raise Refusal(f"{path}:{number}: not a result: {error}") from None
+            raise Refusal(f"{path}:{number}: not a result: {refusal.message}", hint=refusal.hint) from None
         found[one.id] = one
     return found
 
