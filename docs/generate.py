@@ -12,6 +12,7 @@ import faults_page
 import foreign_page
 import gfx928_page
 import litmus_page
+import mutants_page
 import order_page
 
 from tileproof.oracle.formats import nan_table
@@ -228,6 +229,7 @@ PAGES = {
     "foreign.md": foreign_page.page,
     "gfx928.md": gfx928_page.page,
     "faults.md": faults_page.faults_page,
+    "mutants.md": mutants_page.mutants_page,
 }
 
 

@@ -19,7 +19,8 @@ def generator() -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    "name", ["ptx.md", "formats.md", "order_table.md", "foreign.md", "weak_memory.md", "gfx928.md", "faults.md"]
+    "name",
+    ["ptx.md", "formats.md", "order_table.md", "foreign.md", "weak_memory.md", "gfx928.md", "faults.md", "mutants.md"],
 )
 def test_a_generated_page_is_current(name: str) -> None:
     assert (DOCS / name).read_text() == generator().PAGES[name](), "run: python docs/generate.py"
@@ -39,6 +40,19 @@ def test_every_precedent_has_a_fault_a_test_or_a_reason() -> None:
         assert all((DOCS.parent / file).is_file() for file in one.tests), one
         assert one.faults or one.absent, one
         assert len(set(one.faults)) == len(one.faults), one
+
+
+def test_every_reason_of_a_survivor_is_needed() -> None:
+    generator()
+    from mutants_page import reasons, results
+
+    from tileproof.conformance.mutation.summary import survivors
+    from tileproof.conformance.mutation.variant import SourceLine, source_text
+
+    alive = [one for found in results().values() for one in survivors(found)]
+    for row in reasons():
+        lines = [one for one in alive if one.file == row["file"] and one.operator in row["operators"].split()]
+        assert any(row["line"] in source_text(SourceLine(one.file, one.line)) for one in lines), row
 
 
 def test_the_architecture_page_stays_a_page() -> None:

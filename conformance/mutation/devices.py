@@ -97,6 +97,7 @@ class SeekingDevice(Device):
 
     Attributes:
         found: the mutant, once a module has it.
+        module: that has it.
 
     Args:
         coordinates: where it stands in a run.
@@ -107,6 +108,7 @@ class SeekingDevice(Device):
     def __init__(self, coordinates: Coordinates, name: str, entry: str) -> None:
         super().__init__(coordinates.arch, coordinates.schedule.value, coordinates.seed)
         self.found: Mutant | None = None
+        self.module: CompiledModule | None = None
         self._name = name
         self._entry = entry
 
@@ -116,7 +118,7 @@ class SeekingDevice(Device):
         mutant = find(module, self._name, self._entry)
         if mutant is None:
             return super().load(module)
-        self.found = mutant
+        self.found, self.module = mutant, module
         parsed, programs = decoded(module.ptx, self.contraction)
         return self.load_programs(parsed, {**programs, mutant.entry: mutated_program(mutant, parsed)})
 

@@ -1,5 +1,6 @@
 """A fixed sample of mutants is killed, each by its case and by the kinds of findings that it is known by."""
 
+import contextlib
 import json
 from collections import defaultdict
 from pathlib import Path
@@ -8,12 +9,15 @@ from typing import Any
 import pytest
 
 from tileproof.conformance.mutation.campaign import KERNELS
-from tileproof.conformance.mutation.devices import SeekingDevice
+from tileproof.conformance.mutation.devices import SeekingDevice, mutated_program
+from tileproof.conformance.mutation.equivalence import same_form, same_results, unused_result
 from tileproof.conformance.mutation.operators import OPERATORS
 from tileproof.conformance.registry import find_case
 from tileproof.conformance.run_case import run_case
 from tileproof.conformance.target import Coordinates, Schedule, Target
 from tileproof.conformance.worker import step_budget
+from tileproof.simulators.ptx.device import decoded
+from tileproof.simulators.ptx.machine.budget import BudgetExceeded
 
 SAMPLE = json.loads((Path(__file__).parents[1] / "mutants.json").read_text())
 KILLED = [row for row in SAMPLE if row["outcome"] == "killed"]
@@ -38,6 +42,26 @@ def test_a_sample_of_mutants_is_killed_as_recorded(kernel: str) -> None:
         if device.found is None or kinds != row["kinds"]:
             wrong.append((row["id"], device.found is not None, kinds, row["kinds"]))
     assert not wrong, "choose the sample anew after a change of a kernel: tests/h200/choose_mutants.py"
+
+
+@pytest.mark.parametrize("kernel", by_kernel())
+def test_no_proof_says_of_a_killed_mutant_that_it_is_the_same(kernel: str) -> None:
+    """The proofs but the assembler's, which knows nothing of this device."""
+    proved = []
+    for row in by_kernel()[kernel][:4]:
+        place = Coordinates(Target.SIM, schedule=Schedule(row["schedule"]))
+        device = SeekingDevice(place, row["id"], row["entry"])
+        device.step_budget = 1
+        with contextlib.suppress(BudgetExceeded):
+            run_case(find_case(row["case"]), device)
+        assert device.found is not None
+        assert device.module is not None
+        parsed, programs = decoded(device.module.ptx, device.contraction)
+        entry = parsed.entries[row["entry"]]
+        changed, original = mutated_program(device.found, parsed), programs[row["entry"]]
+        if same_form(changed, original) or unused_result(device.found, entry) or same_results(changed, original):
+            proved.append(row["id"])
+    assert not proved
 
 
 def test_the_sample_is_large_and_of_every_kernel_that_has_results() -> None:
