@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from tileproof.conformance.mutation.assembler import assemble
+from tileproof.conformance.mutation.demand import bits_altered, bits_read
 from tileproof.conformance.mutation.mutant import Mutant
 from tileproof.conformance.mutation.operators_value import COMPUTES
 from tileproof.conformance.mutation.possible import Registers, never_negative, results
@@ -21,7 +22,7 @@ from tileproof.kernels.compile import CompiledModule
 from tileproof.simulators.ptx.decoding.contraction import Contraction
 from tileproof.simulators.ptx.device import decoded
 from tileproof.simulators.ptx.findings import Where
-from tileproof.simulators.ptx.program import Program, Step
+from tileproof.simulators.ptx.program import Kind, Program, Step
 from tileproof.simulators.ptx.text.syntax import Entry, Register
 
 
@@ -76,37 +77,26 @@ def unused_result(mutant: Mutant, entry: Entry) -> bool:
 
 
 def same_results(changed: Program, original: Program) -> str:
-    """Why the one arithmetic step that differs gives the same for all that its operands can be; "" where it may not.
+    """Why the one step that differs does the same for all that its operands can be; "" where it may not.
 
-    The two read the same registers, whose values are followed from thread and block numbers on (see `possible`).
+    The two read the same registers, whose values are followed from thread and block numbers on (see `possible`), and
+    write one register, of which perhaps not all bits are read (see `demand`).
     """
-    if len(changed.steps) != len(original.steps):
+    pair = _only_difference(changed, original)
+    if pair is None:
         return ""
-    pairs = [
-        (new, old)
-        for new, old in zip(changed.steps, original.steps, strict=True)
-        if _resolved(new, changed) != _resolved(old, original)
-    ]
-    if len(pairs) != 1 or any(step.operation is None for step in pairs[0]):
-        return ""
-    new, old = pairs[0]
-    assert new.operation is not None
-    assert old.operation is not None
-    same = (new.guard, new.guard_negated, new.destinations, new.sign_from) == (
-        old.guard, old.guard_negated, old.destinations, old.sign_from
-    )  # fmt: skip
-    if not same:
+    new, old = pair
+    operands = zip(_meanings(new, changed), _meanings(old, original), strict=True)
+    unlike = [ends for ends in operands if ends[0] != ends[1]]
+    alone = not unlike and len(old.destinations) == 1
+    if alone and not bits_altered(new, old, original) & bits_read(original, old.destinations[0]):
+        return "it differs only in bits that nothing reads"
+    if old.kind is not Kind.ARITHMETIC or new.sign_from != old.sign_from:
         return ""
     ours, theirs = Registers(original).operands(old), Registers(changed).operands(new)
-    unlike = [
-        (one, other)
-        for one, other in zip(_meanings(new, changed), _meanings(old, original), strict=False)
-        if one != other
-    ]
     if _unsigned(new) == _unsigned(old) and not unlike and never_negative(old, ours):
         return "its operands are never negative"
-    constant = all(isinstance(end, tuple) and end[0] == "constant" for pair in unlike for end in pair)
-    if len(ours) != len(theirs) or not constant:
+    if not all(isinstance(end, tuple) and end[0] == "constant" for ends in unlike for end in ends):
         return ""
     made, meant = results(new, theirs), results(old, ours)
     if made is None or meant is None or len(made) != len(meant):
@@ -114,6 +104,24 @@ def same_results(changed: Program, original: Program) -> str:
     if all(np.array_equal(*one) for one in zip(made, meant, strict=True)):
         return "the same result for every value that its operands can have"
     return ""
+
+
+def _only_difference(changed: Program, original: Program) -> tuple[Step, Step] | None:
+    """The one step that differs and what it was: both compute or load the same registers under the same guard."""
+    if len(changed.steps) != len(original.steps):
+        return None
+    pairs = [
+        (new, old)
+        for new, old in zip(changed.steps, original.steps, strict=True)
+        if _resolved(new, changed) != _resolved(old, original)
+    ]
+    if len(pairs) != 1:
+        return None
+    new, old = pairs[0]
+    same = (new.kind, new.guard, new.guard_negated, new.destinations, len(new.sources)) == (
+        old.kind, old.guard, old.guard_negated, old.destinations, len(old.sources)
+    )  # fmt: skip
+    return (new, old) if same and old.kind in (Kind.ARITHMETIC, Kind.LOAD) else None
 
 
 def _unsigned(step: Step) -> str:

@@ -1,7 +1,8 @@
 """One mutant against the cases that reach it: the first finding kills it."""
 
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -126,14 +127,18 @@ class _Trial:
         return replace(self.result, tried=len(runs))
 
     def deeper(self, survived: Result, end: float) -> Result:
-        """Further cases while there is time; what kills it must pass with the kernel as shipped."""
+        """Further cases while there is time; what kills it must pass with the kernel as shipped.
+
+        Shapes that have killed others before come first: what one variant of a kernel misses, the next one misses too.
+        """
         tried = survived.tried
-        for case in self.task.deeper:
+        for case in sorted(self.task.deeper, key=lambda case: -_KILLERS[case.shape.dimensions]):
             if time.process_time() > end:
                 break
             tried += 1
             findings = self._findings(case, Schedule.FRIENDLY)
             if findings and _passes(case, replace(self.coordinates, schedule=Schedule.FRIENDLY)):
+                _KILLERS[case.shape.dimensions] += 1
                 return _killed(survived, case, Schedule.FRIENDLY, findings, tried)
         return replace(survived, tried=tried)
 
@@ -142,6 +147,10 @@ class _Trial:
         device = MutatedDevice(place, self.task.mutant, self.program, self.task.module.ptx)
         device.step_budget = step_budget(case)
         return run_case(case, device, inputs=_inputs(case), expected=lambda _, arch: _right(case, arch)).findings
+
+
+_KILLERS: Counter[Hashable] = Counter()
+"""How many mutants further cases of these extents have killed in this process."""
 
 
 @lru_cache(maxsize=1024)
