@@ -83,10 +83,9 @@ def try_(
         _hold_together(where, file, asked, pages)
     made = tuple(map(checked_contract, pages))
     with registered(made):
-        cases = select(
-            selectors or [f"{contract.name}/*" for contract in made],
-            tier or (Tier.FULL if selectors else Tier.SMOKE),
-        )
+        cases = select(selectors or (), tier, among=made)
+        if stranger := next((case for case in cases if case.contract not in {one.name for one in made}), None):
+            raise Refusal(f"case {stranger} is of no page in {where}", hint="`tileproof check` runs it")
         if list_:
             sys.stdout.writelines(f"{case}\n" for case in cases)
             raise typer.Exit(0)

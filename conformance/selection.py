@@ -18,7 +18,13 @@ from tileproof.oracle.refusal import Refusal
 _GLOB = frozenset("*?[")
 
 
-def select(selectors: Sequence[str], tier: Tier | None = None, *, contract: str | None = None) -> tuple[Case, ...]:
+def select(
+    selectors: Sequence[str],
+    tier: Tier | None = None,
+    *,
+    contract: str | None = None,
+    among: Sequence[Contract] | None = None,
+) -> tuple[Case, ...]:
     """The cases that the selectors name, each once, in the order of the contracts.
 
     Args:
@@ -26,11 +32,13 @@ def select(selectors: Sequence[str], tier: Tier | None = None, *, contract: str 
             with another seed or shape for instance, if its contract knows the parts.
         tier: smoke where nothing is said; with selectors, full.
         contract: only cases of this one.
+        among: contracts to select from; None for all.
 
     Raises:
         Refusal: a selector that matches nothing, with near matches; nothing collected.
     """
-    catalogue = {str(case): case for case in _catalogue(tier or (Tier.FULL if selectors else Tier.SMOKE))}
+    listed = _catalogue(tier or (Tier.FULL if selectors else Tier.SMOKE), among or list(contracts().values()))
+    catalogue = {str(case): case for case in listed}
     chosen = {case for selector in selectors for case in _matching(selector, catalogue)}
     extra = [case for case in chosen if str(case) not in catalogue]
     ordered = [case for case in catalogue.values() if not selectors or case in chosen] + sorted(extra, key=str)
@@ -76,8 +84,8 @@ def near_matches(name: str, known: Iterable[str]) -> str:
     return "did you mean " + ", ".join(near) if near else "`tileproof list` shows what there is"
 
 
-def _catalogue(tier: Tier) -> list[Case]:
-    return [case for contract in contracts().values() for case in contract.cases(tier)]
+def _catalogue(tier: Tier, among: Sequence[Contract]) -> list[Case]:
+    return [case for contract in among for case in contract.cases(tier)]
 
 
 def _matching(selector: str, catalogue: Mapping[str, Case]) -> list[Case]:

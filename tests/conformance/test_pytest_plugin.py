@@ -1,10 +1,11 @@
 """The pytest plugin: a page's cases are tests, a failure ends in its replay command, what is wrong is said at once."""
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from page_files import DOUBLE
 
 from tileproof.conformance import pytest_plugin
@@ -46,30 +47,41 @@ REFUSED = {
 }
 
 
-def run(folder: Path, files: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """pytest over these files and the two pages, in a process of its own."""
-    for name, text in {"double_page.py": DOUBLE, "wrong_page.py": WRONG, **files}.items():
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CHOSEN = "double or (T3 and K257) or Rows33.Columns33"
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What pytest shows of all these files, and of two cases of the examples, in a process of its own."""
+    folder = tmp_path_factory.mktemp("tests")
+    refused = {name: text for name, (text, _) in REFUSED.items()}
+    for name, text in {"double_page.py": DOUBLE, "wrong_page.py": WRONG, **PASSES, **FAILS, **refused}.items():
         (folder / name).write_text(text)
+    for path in (*EXAMPLES.glob("quantize_rows*"), *EXAMPLES.glob("column_sums*"), EXAMPLES / "test_own_kernels.py"):
+        shutil.copy(path, folder)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tileproof.conformance.pytest_plugin"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    command += ["--continue-on-collection-errors", "-k", CHOSEN]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
 
 
-def test_cases_are_tests_and_a_failure_ends_in_its_replay_command(tmp_path: Path) -> None:
-    result = run(tmp_path, {**PASSES, **FAILS})
-    assert result.returncode == 1
-    assert "2 failed, 2 passed" in result.stdout
-    assert "assert (5,) == (6,)" in result.stdout
-    block = result.stdout.partition("FAIL  double  mismatch in y")[2].partition("____")[0]
+def test_each_case_is_a_test_those_of_the_examples_too(shown: str) -> None:
+    passed = 2 + 2  # the right page, by its file and in the test's own; a case of each example
+    assert f"2 failed, {passed} passed" in shown
+    assert f"{len(REFUSED)} errors" in shown
+    assert "assert (5,) == (6,)" in shown
+
+
+def test_a_failure_is_its_block_with_the_replay_command(shown: str) -> None:
+    block = shown.partition("FAIL  double  mismatch in y")[2].partition("____")[0]
     assert "Reproduce with:  tileproof replay " in block
     assert "--page wrong_page.py" in block
     assert "conformance/" not in block
 
 
-def test_what_is_wrong_with_a_judged_test_is_an_error_of_collection(tmp_path: Path) -> None:
-    result = run(tmp_path, {name: text for name, (text, _) in REFUSED.items()})
-    assert result.returncode == 2
-    assert [told for _, told in REFUSED.values() if told not in result.stdout] == []
-    assert "INTERNALERROR" not in result.stdout
+def test_what_is_wrong_with_a_judged_test_is_an_error_of_collection(shown: str) -> None:
+    assert [told for _, told in REFUSED.values() if told not in shown] == []
+    assert "INTERNALERROR" not in shown
 
 
 def test_the_plugin_imports_nothing_heavy_before_a_test_asks() -> None:

@@ -189,6 +189,8 @@ def test_a_wrong_launch_is_an_error_in_the_pages_line(old: str, new: str, told: 
         (("fill.cu", "--target", "host"), "kernel files run on sim or gpu"),
         (("double_page.py", "--target", "sim"), "Python functions run on host or gpu"),
         (("fill.cu", "fill/fill/own/N5*"), "no case matches"),
+        (("fill.cu", "ninfer_quantize/*"), "no case matches"),
+        (("fill.cu", "ninfer_quantize/fp8_quantize_rows/vector/T1.K64.bf16/ties/0"), "is of no page in fill_page.py"),
         (("fill.cu", "--arch", "sm_1"), "sm_1"),
         (("other.cu", "--page", "fill_page.py"), "is there, and is no page of other.cu"),
         (("other.cu", "--entry", "fil"), "other.cu has no kernel 'fil'"),
