@@ -125,14 +125,15 @@ def expected_routes(shape: Shape) -> tuple[str, ...]:
         PACKS[LAYOUT_TOKENS[shape.dtype]].stored_shape(k, n)
     except Refusal:
         return (REFUSED,)
-    if k == 0:
+    sizes = (("x", 1), ("w", 1), ("o", 2), *((("p", 4),) if splits else ()))
+    aligned = all(shape.view(short).offset * size % VECTOR == 0 for short, size in sizes)
+    if k == 0 or (splits and not (aligned and splits <= k // STAGE)):
         return (REFUSED,)
     if 0 in (m, n):
         return (NOTHING_TO_LAUNCH,)
-    aligned = all(shape.view(short).offset * size % VECTOR == 0 for short, size in (("x", 1), ("w", 1), ("o", 2)))
     decodes = aligned and m <= DECODE_MOST and n % STAGE == 0 and k % STAGE == 0
     if splits:
-        return (FUSED, PARTIAL) if decodes and splits <= k // STAGE else (REFUSED,)
+        return (FUSED, PARTIAL) if decodes else (REFUSED,)
     tiled = [name for name, (_, columns, depth) in TILES.items() if aligned and n % columns == 0 and k % depth == 0]
     if aligned and LAYOUT_TOKENS[shape.dtype] == WGMMA_PACK and k % WGMMA_DEPTH == 0:
         tiled += [name for name, columns in WGMMA_COLUMNS.items() if n % columns == 0]
@@ -177,7 +178,8 @@ def expected(case: Case, values: Arrays, arch: str) -> Arrays:
     """The output that the oracle gives; planes and counters too where there are any."""
     m, n, _, splits = extents(case.shape)
     if 0 in (m, n):
-        return {"out": np.zeros((m, n), BF16)} | ({"planes": np.zeros((splits, m, n), I32)} if splits else {})
+        planes = {"planes": np.zeros((splits, m, n), I32), "arrivals": values["arrivals"]} if splits else {}
+        return {"out": np.zeros((m, n), BF16)} | planes
     parts = partial_sums(case, values)
     found: dict[str, NDArray[Any]] = {"out": outputs(parts.sum(axis=0, dtype=np.int32), values)}
     if splits:

@@ -134,6 +134,8 @@ called optimal without a plateau that was shown, and no row has one. `tileproof 
   another lineage; kept as unconfirmed.
 * **`s_waitcnt lgkmcnt(0); s_barrier`** on one line of assembly: behind `;` is a comment to LLVM's assembler, so the
   barrier is not there. The checker refutes it and says so.
+* **NaN.** These kernels round without a case for it. NVIDIA's 0x7FFFFFFF becomes 0x8000; which NaN gfx928 makes of
+  infinity times 0 no source says, and scales by which an output may be NaN are refused.
 * **Where decode ends**, at M = 16 or 32, is a setting of `oracle/routes/int8_routing.py`.
 """
 

@@ -129,6 +129,21 @@ def test_the_generic_kernels_stay_bit_identical(arm: str, sim: Device) -> None:
     assert run_case(case, sim).output_digest == GOLDEN[arm]
 
 
+@pytest.mark.parametrize(
+    ("route", "shape"),
+    [
+        ("empty", "M0.N64.K128.S2.kn8"),
+        ("empty", "M17.N0.K256.S2.nk8.poff4"),
+        ("refused", "M0.N64.K64.S2.nk8"),
+        ("refused", "M2.N0.K256.S1.p64.woff2"),
+        ("refused", "M16.N64.K128.S2.nk8.poff1"),
+    ],
+)
+def test_a_call_without_outputs_has_a_workspace_like_any_other(route: str, shape: str, sim: Device) -> None:
+    result = run_case(find_case(_text(route, shape, "uniform")), sim)
+    assert (result.findings, result.route) == ((), route)
+
+
 def _text(route: str, shape: str, family: str) -> str:
     return f"metainfer_w8a8_gemm/int8_gemm/{route}/{shape}/{family}/0"
 
