@@ -31,6 +31,9 @@ def model(
     warps: _Extent = None,
     whole: Annotated[bool, typer.Option("--whole", help="Leave nothing out: no reduction.")] = False,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the trace here.")] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Follow the fault's shortest trace on the kernel, on the CPU device.")
+    ] = False,
     states: Annotated[int, typer.Option(help="Give up after so many.", min=1)] = 50_000_000,
 ) -> None:
     """Decide a model: exit code 0 proved, 1 a shortest trace to what is wrong, 2 not decided."""
@@ -59,6 +62,8 @@ def model(
     _say(verdict_lines(verdict))
     if svg is not None:
         _draw(svg, verdict)
+    if replay:
+        _say([_replayed(name, fault)])
     raise typer.Exit(0 if verdict.is_right else _BROKEN)
 
 
@@ -78,6 +83,18 @@ def verdict_lines(verdict: "Verdict") -> Iterator[str]:
     wide = max(map(len, places), default=0)
     for place, line in zip(places, lines(verdict.trace), strict=True):
         yield f"{place:{wide}}  {line}"
+
+
+def _replayed(name: str, fault: str | None) -> str:
+    """What the CPU device finds along the trace of a fault, at the extents that the kernel's case has."""
+    from tileproof.conformance.protocol_replay import REPLAYS, replay_trace
+
+    one = next((one for one in REPLAYS.values() if (one.protocol, one.fault) == (name, fault)), None)
+    if one is None:
+        raise Refusal(f"--replay of {name} with fault {fault}: no kernel has this fault", hint="see docs/protocols.md")
+    found = replay_trace(one)
+    kinds = ", ".join(sorted(found.kinds)) or "nothing"
+    return f"replay   {one.kernel_fault} on {one.kernel}: {kinds}; {found.made} of {found.moves} moves made"
 
 
 def _draw(path: Path, verdict: "Verdict") -> None:

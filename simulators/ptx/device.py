@@ -35,6 +35,7 @@ from tileproof.simulators.ptx.machine.engine import EngineName
 from tileproof.simulators.ptx.machine.matrix import check_units
 from tileproof.simulators.ptx.machine.memory import GlobalMemory
 from tileproof.simulators.ptx.machine.schedule import Adversarial, Friendly, Schedule, ScheduleName
+from tileproof.simulators.ptx.machine.script import Script, Scripted
 from tileproof.simulators.ptx.program import Kind, Program
 from tileproof.simulators.ptx.text.parse import parse_module
 from tileproof.simulators.ptx.text.syntax import Module, Variable
@@ -211,6 +212,8 @@ class Device:
         self._seed = _checked_seed(seed)
         self._launches = 0
         self._capturing: Graph | None = None
+        self._script: Script | None = None
+        self.scripted: Scripted | None = None
 
     def schedule(self) -> Schedule:
         """The schedule of the next launch: every launch of a run has its own draw."""
@@ -218,6 +221,13 @@ class Device:
         if self._schedule_name is ScheduleName.FRIENDLY:
             return Friendly()
         return Adversarial(np.random.SeedSequence((self._seed, self._launches)), self.lowest_leader)
+
+    def follow(self, script: Script | None) -> None:
+        """Let launches of one kernel follow a script from now on, on the reference engine; None ends that.
+
+        How far the last of them followed it says `scripted`.
+        """
+        self._script = script
 
     def submit(self, prepared: Prepared) -> Report:
         """Run a launch, or remember it for the graph that is being captured."""
@@ -234,13 +244,19 @@ class Device:
         """
         if self._capturing is not None:
             raise Refusal("a graph is being captured: nothing can run", hint="replay after the capture")
+        schedule = self.schedule()
+        script = self._script
+        if script is not None and prepared.program.name.startswith(script.kernel):
+            self.scripted = schedule = Scripted(script, prepared.program)
+        else:
+            script = None
         return launch(
             prepared,
             global_memory=self.memory,
-            schedule=self.schedule(),
+            schedule=schedule,
             limits=self.limits,
             budget=Budget(self.step_budget, self.time_budget_s),
-            engine=self.engine if recorder is None else EngineName.REFERENCE,
+            engine=self.engine if recorder is None and script is None else EngineName.REFERENCE,
             order=self.order,
             grid_id=self._launches,
             recorder=recorder,

@@ -85,11 +85,17 @@ def _comes_to_barrier(k: Row, shared: Row) -> None:
         shared[PHASE] ^= 1
 
 
+def _only_fetches(k: Row, shared: Row, own: Row, which: int) -> int:
+    """The first rounds wait for nothing."""
+    if own[STEP] >= k[STAGES]:
+        return WAITS
+    own[AT] = REFILLS if k[IS_LEAN] else FETCHES
+    return GOES
+
+
 def _waits_group(k: Row, shared: Row, own: Row, which: int) -> int:
-    """Nothing in the first rounds, which only fetch."""
     if own[STEP] < k[STAGES]:
-        own[AT] = REFILLS if k[IS_LEAN] else FETCHES
-        return GOES
+        return WAITS
     left = k[STAGES] if k[FAULT] == Fault.WAITS_FOR_TOO_FEW else k[STAGES] - 1
     if own[ON_THE_WAY] >> left:
         return WAITS
@@ -185,6 +191,7 @@ KERNEL = "mm_fp8.cu"
 
 _WARP = (
     Action("its share of a tile lands ({} ago)", _lands, (), tuple(map(str, range(MOST_STAGES + 2))), ON_THE_WAY),
+    Action("only fetches yet", _only_fetches, (WAITS_GROUP,), private=True),
     Action(
         "waits for its group", _waits_group, (WAITS_GROUP,), source=Source(KERNEL, "cp_async_wait_group<kStages - 1>()")
     ),
