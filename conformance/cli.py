@@ -29,6 +29,7 @@ from tileproof.conformance.cli_ptx import ptx
 from tileproof.conformance.cli_report import report
 from tileproof.conformance.cli_run import follow
 from tileproof.conformance.cli_show import show
+from tileproof.conformance.cli_triage import triage
 from tileproof.conformance.cli_try import try_
 from tileproof.conformance.console import Console, open_console
 from tileproof.conformance.contract import Tier
@@ -197,6 +198,7 @@ app.command()(ledger)
 app.command()(model)
 app.command()(mutate)
 app.command()(fingerprint)
+app.command()(triage)
 app.add_typer(ptx, name="ptx")
 app.add_typer(gfx928, name="gfx928")
 

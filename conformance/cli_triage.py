@@ -1,0 +1,37 @@
+"""`tileproof triage`: why did the case of a crash file fail?"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tileproof.conformance.crash import DEFAULT_FOLDER, CrashFolder
+
+MOST_TOLD = 4
+
+
+def triage(
+    crashes: Annotated[list[str], typer.Argument(metavar="CRASH...", help="Short ids or paths of crash files.")],
+    crash_dir: Annotated[Path, typer.Option(help="Folder of crash files.", metavar="DIR")] = DEFAULT_FOLDER,
+) -> None:
+    """Run the cases of crash files on the simulator and say what is wrong, the strongest explanation first.
+
+    Exit codes: 0 nothing is found today, 1 something is, 2 usage.
+    """
+    from tileproof.conformance.triage.crashes import explain
+
+    found = False
+    folder = CrashFolder(crash_dir)
+    for path in [folder.find(name) for name in crashes]:
+        answer = explain(path)
+        sys.stdout.write(f"{path.stem}  {answer.record.case}\n")
+        for place, one in enumerate(answer.explanations[:MOST_TOLD], 1):
+            sys.stdout.write(f"  {place}. {one}\n")
+        left = len(answer.explanations) - MOST_TOLD
+        if left > 0:
+            sys.stdout.write(f"     and {left} more\n")
+        if not answer.explanations:
+            sys.stdout.write("  nothing is found today\n")
+        found |= bool(answer.explanations)
+    raise typer.Exit(1 if found else 0)

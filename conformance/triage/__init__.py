@@ -1,0 +1,1 @@
+"""Triage: why does a case fail? Explanations are tried against what was observed and ranked; read `triage`."""
