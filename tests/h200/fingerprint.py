@@ -1,8 +1,9 @@
 """Run on a machine with a GPU: fingerprints of torch's, Triton's and JAX's products and of our own kernels.
 
-    python tests/h200/fingerprint.py EVIDENCE.json [PROCESSES]
+    python tests/h200/fingerprint.py EVIDENCE.json [GLOB]
 
-Each box is fingerprinted in one of a few processes. What a library computes is reported as found; our own kernels must
+Each box, or each whose name fits the glob, is fingerprinted in one of a few processes. What a library computes is
+reported as found; our own kernels must
 have the accumulator that their rule declares. A box that cannot run says why.
 """
 
@@ -12,6 +13,7 @@ import sys
 import time
 import traceback
 from dataclasses import asdict
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,8 @@ DECLARED = (
 )
 """mma.m16n8k32 of e4m3 on sm_90, expanded by ptxas 13.0: `oracle.units.nvidia_units`."""
 
+PROCESSES = 6
+
 INTEGERS = "torch._int_mm"
 LIBRARY_K = (256, 512)
 """A library may choose another kernel, or a split, for another K."""
@@ -49,9 +53,10 @@ LIBRARY_K = (256, 512)
 
 def main() -> None:
     start = time.perf_counter()
-    processes = int(sys.argv[2]) if len(sys.argv) > 2 else 6
+    wanted = sys.argv[2] if len(sys.argv) > 2 else "*"
     tasks = [(name, k) for k in LIBRARY_K for name in LIBRARIES] + [(name, 256) for name in OURS] + [(INTEGERS, 1024)]
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    tasks = [task for task in tasks if fnmatch(task[0], wanted)]
+    with multiprocessing.get_context("spawn").Pool(min(PROCESSES, len(tasks))) as pool:
         found = list(pool.imap(run_one, tasks, chunksize=1))
     evidence = {
         "what": "fingerprints of products on the GPU: libraries as found, our kernels against their declared order",
