@@ -3,8 +3,7 @@
     python tests/h200/fingerprint.py EVIDENCE.json [GLOB]
 
 Each box, or each whose name fits the glob, is fingerprinted in one of a few processes. What a library computes is
-reported as found; our own kernels must
-have the accumulator that their rule declares. A box that cannot run says why.
+reported as found; our own kernels must have the accumulator that their rule declares. A box that cannot run says why.
 """
 
 import json
