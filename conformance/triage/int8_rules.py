@@ -1,6 +1,7 @@
 """Wrong rules of metainfer's product."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,8 +14,9 @@ from tileproof.conformance.triage.operand_rules import misread
 from tileproof.conformance.triage.scene import Scene
 from tileproof.conformance.triage.sum_rules import BF16, Array, cut_to_bf16, neighbours
 from tileproof.conformance.triage.what_if import WhatIf
-from tileproof.oracle.epilogue import METAINFER_W8A8
+from tileproof.oracle.epilogue import METAINFER_W8A8, Output
 from tileproof.oracle.epilogues.epilogue_array import Operands, apply_epilogue
+from tileproof.oracle.formats import FLOAT32
 from tileproof.oracle.layouts import PACKS
 from tileproof.oracle.refusal import Refusal
 
@@ -128,12 +130,18 @@ def _epilogues(scene: Scene, sums: Array, rest: Right) -> Iterator[WhatIf]:
     turned = Operands(accumulators=exact.T, factors=(values["w_scale"], values["x_scale"]))
     with np.errstate(all="ignore"):
         near, cut = exact.astype(np.float32), _toward_zero(exact)
-        first = (near * (xs * ws).astype(np.float32)).astype(BF16)
+        first = _plain(near * (xs * ws).astype(np.float32))
         right = ((near * xs).astype(np.float32) * ws).astype(np.float32)
-        of_cut = ((cut * xs).astype(np.float32) * ws).astype(BF16)
+        of_cut = _plain((cut * xs).astype(np.float32) * ws)
     column_first = np.ascontiguousarray(apply_epilogue(METAINFER_W8A8, turned).T)
     away = ((right.view(np.uint32) + np.uint32(0x8000)) >> 16).astype(np.uint16).view(BF16)
+    straight = Operands(accumulators=exact, factors=(values["x_scale"], values["w_scale"]))
+    by_instruction = apply_epilogue(replace(METAINFER_W8A8, output=Output.BFLOAT16), straight)
+    with np.errstate(all="ignore"):
+        flushed = _plain(_flushed(_flushed(near * _flushed(xs)) * _flushed(ws)))
     for cause, text, out in (
+        (Cause.SPECIAL, "NaN becomes 0x7fff, by an instruction that rounds to bfloat16", by_instruction),
+        (Cause.SUBNORMALS, "what is below 2^-126 is taken for zero, in scales and in products", flushed),
         (Cause.EPILOGUE, "the scales are multiplied first", first),
         (Cause.EPILOGUE, "the column's scale comes first", column_first),
         (Cause.ROUNDING, "sums are cut to float32", of_cut),
@@ -141,6 +149,19 @@ def _epilogues(scene: Scene, sums: Array, rest: Right) -> Iterator[WhatIf]:
         (Cause.ROUNDING, "ties go away from zero", away),
     ):
         yield WhatIf(cause, text, partial(dict, {**rest, "out": out}))
+
+
+def _plain(values: Array) -> Array:
+    """bfloat16 as the rule has it, `Output.BFLOAT16_PLAIN`: a NaN is 0x7FFFFFFF and has no case of its own."""
+    bits = np.where(np.isnan(values), np.uint32(FLOAT32.nan_code), values.astype(np.float32).view(np.uint32))
+    with np.errstate(over="ignore"):
+        return ((bits + np.uint32(0x7FFF) + (bits >> 16 & 1)) >> 16).astype(np.uint16).view(BF16)
+
+
+def _flushed(values: Array) -> Array:
+    """float32 with zeros of the same sign for subnormals."""
+    small = np.abs(values) < np.float32(2.0**-126)
+    return np.where(small, np.copysign(np.float32(0), values), values).astype(np.float32)
 
 
 def _toward_zero(sums: Array) -> Array:

@@ -58,6 +58,8 @@ def moved(scene: Scene) -> Iterator[Explanation]:
         for found in diagnose(
             observed, wanted, chain(general(wanted.size, rows, columns), fields(wanted.size)), poison=poison
         ).explanations[:2]:
+            if found.contradicted >= found.explained:
+                continue
             text = f"{name}: {found.rearrangement.text}"
             cause = _CAUSES.get(found.rearrangement.cause, Cause.PERMUTED)
             whole = found.is_complete and not found.silent and differing == scene.count
