@@ -195,7 +195,7 @@ WGMMA_ARMS: dict[str, Arm] = {arm.name: arm for arm in WGMMA}
 
 WGMMA_SM_COUNT = 132
 """Multiprocessors of the H200 on which the choice among them was measured; and waves from which wide tiles were faster:
-at 15.5 they took 0.878 of the other's time, at 3.9 1.04 (measured on H200, int8_speed.json)."""
+at 15.5 they took 0.931 of the other's time, at 3.9 1.036 (measured on H200, int8_speed.json)."""
 WGMMA_WIDE_WAVES = 8
 
 
