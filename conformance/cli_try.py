@@ -59,6 +59,7 @@ def try_(
         bool, typer.Option("--require-device", help="A target that cannot run is an error.")
     ] = False,
     first_failure: Annotated[bool, typer.Option("--first-failure", help="Stop after the first failing case.")] = False,
+    jobs: Annotated[int, typer.Option(help="Processes that share the cases.", min=1, max=256)] = 1,
     list_: Annotated[bool, typer.Option("--list", help="Name the cases, and run none.")] = False,
 ) -> None:
     """Judge your own kernel by a contract page, which is written first if there is none.
@@ -71,7 +72,8 @@ def try_(
     from tileproof.conformance.pages.page_file import checked_contract, load_pages
     from tileproof.conformance.registry import registered
     from tileproof.conformance.selection import select
-    from tileproof.conformance.session import Plan, Session, runners_for
+    from tileproof.conformance.session import Plan, Run, Session, runners_for
+    from tileproof.conformance.side_by_side import Helpers, SideBySide
 
     asked = Asked(entry, tuple(include or ()), tuple(define or ()), tuple(option or ()), like)
     where = _place(file, page, asked)
@@ -102,9 +104,12 @@ def try_(
         )
         if is_new:
             sys.stdout.write(f"wrote {where}\n")
-        runners = runners_for(coordinates, deadline_s=deadline, pages=[where])
-        session = Session(plan, CrashFolder(crash_dir), runners)
-        code = follow(session, Console(crashes=crash_dir, page=str(where)), events)
+        if jobs > 1:
+            run: Run = SideBySide(plan, Helpers(jobs, crash_dir, deadline))
+        else:
+            runners = runners_for(coordinates, deadline_s=deadline, pages=[where])
+            run = Session(plan, CrashFolder(crash_dir), runners)
+        code = follow(run, Console(crashes=crash_dir, page=str(where)), events)
     sys.stdout.writelines(f"{line}\n" for line in _remarks(where, made))
     raise typer.Exit(code)
 

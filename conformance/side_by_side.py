@@ -20,6 +20,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 from tileproof.conformance.case import Case
+from tileproof.conformance.cli_pages import contracts_of
 from tileproof.conformance.crash import CrashFolder
 from tileproof.conformance.events import (
     CaseErrored,
@@ -29,6 +30,7 @@ from tileproof.conformance.events import (
     Event,
     TargetUnavailable,
 )
+from tileproof.conformance.registry import registered
 from tileproof.conformance.session import Plan, Run, Session, runners_for
 from tileproof.conformance.target import Target
 
@@ -197,18 +199,21 @@ def _serve(connection: Connection, plan: Plan, setup: Helpers) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     signal.signal(signal.SIGTERM, _leave)  # through `finally`, so that a worker for the GPU goes too
     os.dup2(2, 1)  # what a kernel prints is not the run's data
-    session = Session(plan, CrashFolder(setup.crashes), runners_for(plan.coordinates, deadline_s=setup.deadline_s))
-    try:
-        for event in session.open():
-            connection.send(event)
-        while True:
-            connection.send(_CaseEnded())
-            for event in session.run_case(connection.recv()):
+    pages = [Path(plan.page)] if plan.page else []
+    with registered(contracts_of(pages)):
+        runners = runners_for(plan.coordinates, deadline_s=setup.deadline_s, pages=pages)
+        session = Session(plan, CrashFolder(setup.crashes), runners)
+        try:
+            for event in session.open():
                 connection.send(event)
-    except (EOFError, OSError):
-        pass  # the other end has closed
-    finally:
-        session.close()
+            while True:
+                connection.send(_CaseEnded())
+                for event in session.run_case(connection.recv()):
+                    connection.send(event)
+        except (EOFError, OSError):
+            pass  # the other end has closed
+        finally:
+            session.close()
 
 
 def _leave(signum: int, frame: object) -> None:

@@ -5,17 +5,22 @@ from itertools import cycle, product
 
 from tileproof.conformance.case import Case, Dimension, Shape, View, parse_shape
 from tileproof.conformance.contract import Tier
-from tileproof.conformance.pages.user_code import PageError
+from tileproof.conformance.pages.user_code import PageError, call_named
 from tileproof.conformance.pages.vocabulary import Page
 from tileproof.oracle.refusal import Refusal
 
 
 def shapes(page: Page) -> tuple[Shape, ...]:
-    """Every combination of sizes, the first size slowest, contiguous and aligned."""
-    return tuple(
-        Shape(tuple(Dimension(name, size) for name, size in zip(page.sizes, sizes, strict=True)), page.dtype)
-        for sizes in product(*page.sizes.values())
-    )
+    """The combinations of sizes that the kernel takes, the first size slowest, contiguous and aligned.
+
+    Raises:
+        PageError: it takes none.
+    """
+    every = [dict(zip(page.sizes, sizes, strict=True)) for sizes in product(*page.sizes.values())]
+    taken = [sizes for sizes in every if page.only is None or call_named(page.only, sizes)]
+    if not taken:
+        raise PageError(f"page {page.name}: `only` leaves no combination of the sizes", hint="widen sizes, or only")
+    return tuple(Shape(tuple(Dimension(*pair) for pair in sizes.items()), page.dtype) for sizes in taken)
 
 
 def cases_of(page: Page, kernel: str, routes: Sequence[str], families: Sequence[str], tier: Tier) -> tuple[Case, ...]:

@@ -256,6 +256,7 @@ class Page:
         compare: "bits" (every byte), "set" or "bound" (`expected` gives intervals).
         families: kinds of input data; see `families.FAMILIES`.
         inputs: random generator and sizes to inputs by name, instead of a family's: indices, offsets, ...
+        only: sizes to whether a combination is one that the kernel takes; all where it is left out.
         views: how tensors lie in memory, each further case of the first sizes: "xpad3" (rows 3 elements further apart),
             "xoff1" (begins 1 element after an aligned address); "" is contiguous and aligned.
         rules: name and words of each choice that a failure should print: ("rounding", "to nearest, ties to even").
@@ -275,6 +276,7 @@ class Page:
     compare: str = "bits"
     families: Sequence[str] = ()
     inputs: Callable[..., Mapping[str, NDArray[Any]]] | None = None
+    only: Callable[..., bool] | None = None
     views: Sequence[str] = ()
     rules: Sequence[tuple[str, str]] = ()
     nan: str = "floats"

@@ -313,3 +313,12 @@ def test_within_holds_whatever_a_close_number_rounds_to_and_no_more(name: str) -
 def test_whole_numbers_have_no_interval() -> None:
     with pytest.raises(Refusal, match="s32 holds whole numbers"):
         within(np.zeros(3), 1, "s32")
+
+
+def test_only_the_combinations_that_a_kernel_takes_are_cases(tmp_path: Path) -> None:
+    text = changed('{"N": (5,)}', '{"N": (4, 5, 6), "M": (4, 5)}').replace(
+        "families=", "only=lambda N, M: N == M, families="
+    )
+    assert [str(case.shape) for case in contract_in(tmp_path, text).cases(Tier.FULL)] == ["N4.M4", "N5.M5"]
+    with pytest.raises(PageError, match="leaves no combination"):
+        contract_in(tmp_path, text.replace("N == M", "N > 9"))

@@ -249,3 +249,10 @@ def test_a_report_of_a_pages_run_names_the_page_and_runs_none_that_is_not_given(
     assert tried("report", "run.ndjson", "--page", "fill_page.py", "--junit", "run.xml")[0] == 0
     assert " --page fill_page.py" in Path("run.xml").read_text()
     assert " --page fill_page.py" in tried("report", "run.ndjson", "--page", "fill_page.py")[1]
+
+
+def test_several_processes_share_a_pages_cases(tried: Try) -> None:
+    put("double_page.py", DOUBLE.replace("(5,)", "(5, 6, 7)"))
+    code, out, _ = tried("try", "double_page.py", "--jobs", "2")
+    assert code == 0
+    assert "host: 3 passed, 0 failed, 0 not run" in out
