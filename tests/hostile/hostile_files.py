@@ -80,26 +80,30 @@ def kinds(folder: Path) -> tuple[Kind, ...]:
 
 def damaged(right: Sequence[bytes], random: np.random.Generator) -> bytes:
     """One of the files after one to six damages."""
-    data = bytearray(right[random.integers(len(right))])
-    for _ in range(random.integers(1, 7)):
-        at, length = (int(random.integers(limit)) for limit in (len(data) + 1, 64))
-        match random.integers(7):
+    data = bytearray(right[_below(len(right), random)])
+    for _ in range(1 + _below(6, random)):
+        at, length = _below(len(data) + 1, random), _below(64, random)
+        match _below(7, random):
             case 0:
-                data[at : at + 1] = bytes([random.integers(256)])
+                data[at : at + 1] = bytes([_below(256, random)])
             case 1:
                 del data[at : at + length]
             case 2:
                 data[at:at] = data[at : at + length]
             case 3:
-                data[at:at] = WORDS[random.integers(len(WORDS))]
+                data[at:at] = WORDS[_below(len(WORDS), random)]
             case 4:
-                data[at : at + length] = WORDS[random.integers(len(WORDS))]
+                data[at : at + length] = WORDS[_below(len(WORDS), random)]
             case 5:
                 del data[at:]
             case _:
-                other = right[random.integers(len(right))]
-                data[at:] = other[int(random.integers(len(other) + 1)) :]
+                other = right[_below(len(right), random)]
+                data[at:] = other[_below(len(other) + 1, random) :]
     return bytes(data)
+
+
+def _below(limit: int, random: np.random.Generator) -> int:
+    return int(random.integers(limit))
 
 
 @dataclass(frozen=True)
