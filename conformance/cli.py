@@ -21,6 +21,7 @@ import typer
 from tileproof.conformance.cli_compare import GIT_SKIP, bisect_code, compare
 from tileproof.conformance.cli_fingerprint import fingerprint
 from tileproof.conformance.cli_gfx928 import gfx928
+from tileproof.conformance.cli_history import history
 from tileproof.conformance.cli_ledger import ledger
 from tileproof.conformance.cli_model import model
 from tileproof.conformance.cli_mutate import mutate
@@ -199,6 +200,7 @@ app.command()(model)
 app.command()(mutate)
 app.command()(fingerprint)
 app.command()(triage)
+app.add_typer(history, name="history")
 app.add_typer(ptx, name="ptx")
 app.add_typer(gfx928, name="gfx928")
 

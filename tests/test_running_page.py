@@ -29,6 +29,10 @@ def test_the_comparison_on_the_page_is_what_comes_out(
     assert capsys.readouterr().out == shown
     assert main(["report", "before.ndjson", "--html", "run.html", "--junit", "run.xml", "--markdown", "run.md"]) == 0
     assert {path.name for path in tmp_path.glob("run.*")} == {"run.html", "run.xml", "run.md"}
+    Path("before.ndjson").rename("run.ndjson")
+    asked = re.findall(r"\$ tileproof (history [^\n#]*)", PAGE)
+    assert len(asked) == 6
+    assert [main(shlex.split(command)) for command in asked] == [0] * 6
 
 
 def test_every_option_on_the_page_is_one_of_the_command() -> None:

@@ -93,6 +93,18 @@ def read_run(path: Path) -> RunReport:
     return run_report(read_events(path), str(path))
 
 
+def read_start(path: Path) -> RunStarted:
+    """The first event of an event file.
+
+    Raises:
+        Refusal: the file cannot be read, or begins otherwise.
+    """
+    first = next(iter(read_events(path)), None)
+    if not isinstance(first, RunStarted):
+        raise Refusal(f"{path}: no run begins in it", hint="give the file of one run: check --events FILE")
+    return first
+
+
 def run_report(events: Iterable[Event], name: str) -> RunReport:
     """The run of a stream of events.
 
