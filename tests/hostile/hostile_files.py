@@ -12,7 +12,7 @@ import tempfile
 import tracemalloc
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -169,7 +169,7 @@ def _npy(array: NDArray[Any], version: tuple[int, int] = (1, 0)) -> bytes:
     return stream.getvalue()
 
 
-def _npz(save: Callable[..., None], arrays: dict[str, NDArray[Any]]) -> bytes:
+def _npz(save: Callable[..., None], arrays: Mapping[str, Any]) -> bytes:
     stream = io.BytesIO()
     save(stream, **arrays)
     return stream.getvalue()
