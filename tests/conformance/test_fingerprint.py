@@ -189,6 +189,28 @@ def test_what_cannot_be_asked_is_refused(change: Callable[[Box], tuple[Box, int]
         fingerprint(*change(box))
 
 
+EVIDENCE = Path(__file__).parents[2] / "docs/evidence/h200-2026-11-30/fingerprint.json"
+
+
+@pytest.mark.parametrize("scales", ["tensor-wise, bf16", "tensor-wise, f32", "row-wise, bf16"])
+def test_the_h200_says_how_torch_accumulates(scales: str) -> None:
+    boxes = json.loads(EVIDENCE.read_text())["boxes"]
+    for how, promotions in (("fast", []), ("slow", [128])):
+        found = [box for box in boxes if box["asked"] == f"torch {how}, {scales}"]
+        assert [box["k"] for box in found] == [[256, 512], [512, 1024]]
+        for box in found:
+            assert box["known"]
+            assert not box["remarks"]
+            order, fused = box["accumulator"]["order"], box["accumulator"]["fused"]
+            assert (order["group"], order["promotions"], order["split_k"]) == (32, promotions, None)
+            assert (fused["fraction_bits"], fused["cut"]) == (13, "toward zero")
+
+
+def test_our_kernels_on_the_h200_are_as_declared() -> None:
+    boxes = json.loads(EVIDENCE.read_text())["boxes"]
+    assert [box["as declared"] for box in boxes if "as declared" in box] == [True] * 6
+
+
 MODULE = """
 import ml_dtypes
 import numpy as np
