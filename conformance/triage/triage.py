@@ -15,6 +15,7 @@ from tileproof.conformance.fault import Fault
 from tileproof.conformance.registry import contract_of
 from tileproof.conformance.run_case import case_inputs, run_case
 from tileproof.conformance.triage.cause import Cause
+from tileproof.conformance.triage.definitions import definitions
 from tileproof.conformance.triage.explanation import Explanation, Strength, rank
 from tileproof.conformance.triage.moved import moved
 from tileproof.conformance.triage.ratio import ratio
@@ -39,6 +40,7 @@ def _explanations(scene: Scene) -> Iterator[Explanation]:
     yield from seen(scene)
     if not scene.outputs or not scene.count:
         return
+    yield from definitions(scene)
     yield from references(scene)
     yield from weigh(scene, rules_of(scene))
     yield from moved(scene)

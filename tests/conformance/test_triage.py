@@ -11,11 +11,12 @@ from triage_table import device, measured
 from triage_truth import BY_HAND, cases, truths
 
 from tileproof.conformance.cli import main
-from tileproof.conformance.contract import Contract, Role, TensorSpec
+from tileproof.conformance.contract import Arrays, Contract, Right, Role, TensorSpec
 from tileproof.conformance.faults import fault, faults
 from tileproof.conformance.finding import FindingKind
 from tileproof.conformance.registry import contracts, find_case
 from tileproof.conformance.triage.cause import OF_FINDING, Cause
+from tileproof.conformance.triage.definitions import definitions
 from tileproof.conformance.triage.explanation import Explanation, Strength
 from tileproof.conformance.triage.moved import moved
 from tileproof.conformance.triage.ratio import ratio
@@ -171,6 +172,23 @@ def test_the_reference_is_wrong_only_where_the_second_one_agrees_everywhere() ->
     nearly[0, 0] += 1
     assert list(references(replace(scene, second=lambda values, arch: {"out": nearly}))) == []
     assert list(references(scene)) == []
+
+
+@pytest.mark.parametrize("name", ["divide", "contraction-left-open", "w8a8-output-cut"])
+def test_the_reference_is_its_definition_where_the_kernel_is_wrong_and_a_wrong_one_is_seen(name: str) -> None:
+    """Definitions in Python integers beside arrays, at elements that differ."""
+    scene = observe(find_case(cases()[name]), device(name), fault=fault(name))
+    assert list(definitions(scene)) == []
+    tensor = next(name for name in scene.specs if scene.differing[name].any())
+
+    def wrong(values: Arrays, arch: str) -> Right:
+        right = {one: np.array(value) for one, value in scene.right.items()}
+        right[tensor].view(f"u{right[tensor].dtype.itemsize}")[...] ^= 1
+        return right
+
+    (told,) = definitions(replace(scene, expected=wrong))
+    assert (told.cause, told.strength) == (Cause.ORACLE, Strength.SEEN)
+    assert triage(replace(scene, expected=wrong))[0].cause is Cause.ORACLE
 
 
 def test_an_explanation_says_whether_it_is_a_proof() -> None:
