@@ -23,12 +23,17 @@ FORMATS = {"e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2": np.dtype(ml_dtypes
 _WEIGHT_ROWS, _TOKENS = 128, 64
 
 
-def kernel_boxes(device: Device) -> Mapping[str, Callable[[], Box]]:
-    """By the names that `oracle_boxes` has; the tiled routes take whole tiles."""
+def kernel_boxes(device: Device, sources: Mapping[NinferRoute, str] | None = None) -> Mapping[str, Callable[[], Box]]:
+    """By the names that `oracle_boxes` has; the tiled routes take whole tiles.
+
+    Args:
+        device: where they run.
+        sources: texts that stand in for ninfer's kernels, by route.
+    """
     found: dict[str, Callable[[], Box]] = {}
     for site in (LINEAR, LINEAR_ADD):
         for route in NinferRoute:
-            found[f"ninfer_{site.name}/{route}"] = partial(_ninfer, device, site, route)
+            found[f"ninfer_{site.name}/{route}"] = partial(_ninfer, device, site, route, sources)
     for variant in MmRoute:
         for name in FORMATS:
             found[f"astrai_mm_fp8/{variant}/{name}"] = partial(_mm_fp8, device, variant, name)
@@ -64,8 +69,8 @@ class Memory:
         return tensor.buffer.download()
 
 
-def _ninfer(device: Device, site: CallSite, route: NinferRoute) -> Box:
-    operator = Fp8A8Gemm(device, site)
+def _ninfer(device: Device, site: CallSite, route: NinferRoute, sources: Mapping[NinferRoute, str] | None) -> Box:
+    operator = Fp8A8Gemm(device, site, sources=sources)
 
     def multiply(a: Array, b: Array, c: Array | None = None) -> Array:
         with Memory(device) as memory:

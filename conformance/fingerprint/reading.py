@@ -16,7 +16,7 @@ _DIRECTIONS = ((KOrder.ASCENDING, 1), *((KOrder.DESCENDING, steps) for steps in 
 
 
 def orders_of(tree: Tree, k: int) -> list[Order]:
-    """Every order that gives just this tree for K = k, the simplest first.
+    """Every order that gives just this tree for K = k, the simplest first and those without a split before others.
 
     Raises:
         Unexplained: there is none.
@@ -33,7 +33,7 @@ def orders_of(tree: Tree, k: int) -> list[Order]:
             f"sums that meet as in {_outline(plan)}",
             "no group length, k order, promotion and split gives that tree",
         )
-    return found
+    return sorted(found, key=lambda order: order.split_k is not None)
 
 
 def read(tree: Tree) -> Plan:

@@ -19,6 +19,9 @@ from tileproof.oracle.diagnosis import diagnose, general
 
 MOST_ELEMENTS = 1 << 20
 
+HOPELESS = 4
+"""A rearrangement that contradicts more than so many elements for each that it explains is not told."""
+
 _CAUSES = {
     Kind.HALVES: Cause.HALVES_SWAPPED,
     Kind.TRANSPOSED: Cause.TRANSPOSED,
@@ -58,7 +61,7 @@ def moved(scene: Scene) -> Iterator[Explanation]:
         for found in diagnose(
             observed, wanted, chain(general(wanted.size, rows, columns), fields(wanted.size)), poison=poison
         ).explanations[:2]:
-            if found.contradicted >= found.explained:
+            if found.contradicted > HOPELESS * found.explained:
                 continue
             text = f"{name}: {found.rearrangement.text}"
             cause = _CAUSES.get(found.rearrangement.cause, Cause.PERMUTED)

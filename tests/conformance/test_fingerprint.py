@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tileproof.conformance.cli import main
+from tileproof.conformance.faults import fault
 from tileproof.conformance.fingerprint.accumulator import FusedSum, Join, Mode, Order, Rounding
 from tileproof.conformance.fingerprint.asking import Asker
 from tileproof.conformance.fingerprint.box import Box
@@ -17,10 +18,14 @@ from tileproof.conformance.fingerprint.closing import ask_all, close
 from tileproof.conformance.fingerprint.evidence import Unexplained
 from tileproof.conformance.fingerprint.fingerprint import Fingerprint, fingerprint
 from tileproof.conformance.fingerprint.integers import examine
+from tileproof.conformance.fingerprint.kernel_boxes import kernel_boxes
 from tileproof.conformance.fingerprint.oracle_boxes import instruction_box, oracle_boxes
 from tileproof.conformance.fingerprint.report import lines, rows
 from tileproof.conformance.fingerprint.scale import find_scale
+from tileproof.kernels.fp8_a8_selector import Route
+from tileproof.oracle.products.accumulation_order import KOrder
 from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.device import Device
 
 KNOWN = {one.box.name: one for one in synthetic.known_boxes()}
 UNKNOWN = {box.name: box for box in synthetic.unknown_boxes()}
@@ -125,6 +130,37 @@ def test_a_route_of_ours_is_named() -> None:
 @pytest.mark.parametrize(("arch", "name"), list(every_route()))
 def test_each_route_of_ours_is_named(arch: str, name: str) -> None:
     check_route(arch, name)
+
+
+ON_THE_SIMULATOR = (
+    ("sm_90a", "ninfer_linear/tma"),
+    ("sm_90a", "ninfer_linear/cp-async"),
+    ("sm_90a", "ninfer_linear/fallback"),
+    ("sm_90a", "astrai_mm_fp8/64x64-s3-lean/e4m3"),
+    ("sm_90a", "astrai_mm_fp8/128x128-s2/e5m2"),
+    ("sm_89", "ninfer_linear/cp-async"),
+    ("sm_120a", "ninfer_linear/cp-async"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arch", "name"), ON_THE_SIMULATOR)
+def test_a_kernel_of_ours_is_named_from_what_its_ptx_computes(arch: str, name: str) -> None:
+    found = fingerprint(kernel_boxes(Device(arch=arch, schedule="friendly"))[name](), 128)
+    names(found, *ROUTES[arch])
+
+
+@pytest.mark.slow
+def test_a_kernel_with_another_order_has_another_fingerprint() -> None:
+    """The fault `k-steps-backwards`, as its PTX computes it: four steps of a stage of 128 codes, the last one first."""
+    source = fault("k-steps-backwards").kernel_source()
+    assert source is not None
+    found = fingerprint(
+        kernel_boxes(Device(schedule="friendly"), {Route.CP_ASYNC: source.text})["ninfer_linear/cp-async"](), 128
+    )
+    assert found.accumulator is not None
+    assert found.accumulator.order.k_order is KOrder.DESCENDING
+    assert found.remarks, "at twice the K there are two stages, one after the other"
 
 
 @pytest.mark.slow
