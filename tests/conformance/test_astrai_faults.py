@@ -48,22 +48,6 @@ CATCHING: dict[str, str] = {
     "tile-step-of-the-other-dimension": "tile-vector/R72.C128.B3.S2.W2.f32te4m3/subnormals/0",
 }
 
-# One of a kind in the gate; the slow tests take all.
-GATE = (
-    "ring-no-fence-before-the-ticket",
-    "ring-no-fence-after-the-ticket",
-    "ring-ticket-of-one-dimension",
-    "ring-scale-read-after-the-ticket",
-    "ring-counter-not-re-armed",
-    "ring-amax-of-scaled-values",
-    "e4m3-wraps",
-    "e5m2-overflows-to-infinity",
-    "transposed-view",
-    "transposed-rows-past-the-end",
-    "tail-past-the-end",
-    "tile-read-before-it-is-written",
-)
-
 
 @cache
 def device() -> Device:
@@ -82,14 +66,11 @@ def named(name: str) -> Fault:
 
 def test_every_fault_has_a_case_of_its_own_contract() -> None:
     assert CATCHING.keys() == {one.name for one in FAULTS}
-    assert set(GATE) <= CATCHING.keys()
     smoke = {str(case) for case in contracts()["astrai_quantize"].cases(Tier.SMOKE)}
     assert {PREFIX + case for case in CATCHING.values()} <= smoke
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in GATE else pytest.param(name, marks=pytest.mark.slow) for name in CATCHING]
-)
+@pytest.mark.parametrize("name", CATCHING)
 def test_every_fault_is_found_by_a_finding_of_the_right_kind(name: str) -> None:
     found = kinds(named(name), CATCHING[name], device())
     assert named(name).caught(found), found

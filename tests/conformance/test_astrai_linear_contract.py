@@ -191,21 +191,6 @@ CATCHING = {
 }
 BY_NAME = {one.name.removeprefix("linear-"): one for one in FAULTS}
 
-# One of a kind in the gate; the slow tests take all.
-QUICK = (
-    "folds-without-gradients",
-    "scale-of-the-next-step",
-    "scales-kept-as-views",
-    "rings-keyed-by-address",
-    "recipe-change-keeps-the-rings",
-    "reset-keeps-the-recipe",
-    "checkpoint-with-orphans",
-    "backward-does-not-flatten",
-    "optional-pointers-not-cleared",
-    "bias-summed-in-another-order",
-    "empty-tensor-launches-nothing",
-)
-
 
 def found(one: Fault, case: str, device: Device) -> list[Any]:
     return [finding.kind for finding in run_case(find_case(case), device, kernel_source=one.kernel_source()).findings]
@@ -221,9 +206,7 @@ def test_every_fault_has_a_case_of_the_smoke_tier_and_edits_that_match() -> None
         assert one.kernel_source() is not None, name
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CATCHING]
-)
+@pytest.mark.parametrize("name", CATCHING)
 def test_every_fault_is_found_by_a_finding_of_the_right_kind(name: str, sim: Device) -> None:
     kinds = found(BY_NAME[name], CATCHING[name], sim)
     assert BY_NAME[name].caught(kinds), kinds

@@ -190,21 +190,6 @@ CATCHING = {
 }
 BY_NAME = {one.name.removeprefix("mm-"): one for one in FAULTS}
 
-# One of a kind in the gate; the slow tests take all.
-GATE = (
-    "staging-over-live-rings",
-    "lean-ring-under-crosswise-fetch",
-    "wait-covers-one-group-too-few",
-    "no-barrier-before-a-lean-refill",
-    "permute-takes-another-byte",
-    "tail-bytes-not-zeroed",
-    "swizzle-of-the-reader-differs",
-    "broadcast-stride-not-zero",
-    "raster-not-a-bijection",
-    "contraction-left-out",
-    "copy-out-guarded-by-the-stride",
-)
-
 
 def found(one: Fault, case: str, device: Device) -> list[Any]:
     return [finding.kind for finding in run_case(find_case(case), device, kernel_source=one.kernel_source()).findings]
@@ -216,9 +201,7 @@ def test_every_fault_has_a_case_that_is_of_the_smoke_tier() -> None:
     assert all(one.precedent and one.what and one.expected for one in FAULTS)
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in GATE else pytest.param(name, marks=pytest.mark.slow) for name in CATCHING]
-)
+@pytest.mark.parametrize("name", CATCHING)
 def test_every_fault_is_found_by_a_finding_of_the_right_kind(name: str, sim: Device) -> None:
     kinds = found(BY_NAME[name], CATCHING[name], sim)
     assert BY_NAME[name].caught(kinds), kinds

@@ -122,28 +122,7 @@ def test_the_shipped_products_have_no_finding_where_a_fault_has(text: str, sim: 
     assert run_case(find_case(text), sim).findings == ()
 
 
-# One of a kind in the gate; the slow tests take all.
-GATE = (
-    "wait-covers-one-group-too-few",
-    "no-barrier-after-the-wait",
-    "staging-over-live-operands",
-    "swizzle-of-the-reader-differs",
-    "k-steps-backwards",
-    "partial-tile-read-past-the-end",
-    "rows-are-not-aligned",
-    "fallback-reads-past-the-end-of-k",
-    "residual-read-past-the-end",
-    "contraction-left-open",
-    "quadratic-silu",
-    "split-one-row-late",
-    "model-left-uncontracted",
-    "model-sums-exactly",
-)
-
-
-@pytest.mark.parametrize(
-    "name", [name if name in GATE else pytest.param(name, marks=pytest.mark.slow) for name in GEMM_CATCHING]
-)
+@pytest.mark.parametrize("name", GEMM_CATCHING)
 def test_every_fault_of_a_product_is_found_by_a_finding_of_the_right_kind(name: str, sim: Device) -> None:
     one = fault(name)
     case = find_case(GEMM_CATCHING[name])

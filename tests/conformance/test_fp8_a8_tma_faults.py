@@ -22,17 +22,6 @@ CALL = Call(LINEAR_ADD, 17, 128, 320)
 BASE = 0x480
 assert BASE in SHARED_BASES
 
-# One of a kind in the gate; the slow tests take all.
-GATE = (
-    "tma-release-not-fenced",
-    "tma-release-without-syncwarp",
-    "tma-full-parity",
-    "tma-too-few-bytes",
-    "tma-tail-finished",
-    "tma-ring-aligned-to-128",
-    "tma-swizzle-base",
-)
-
 every_fault = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 
 
@@ -56,7 +45,7 @@ def edited(fault: Fault) -> str:
     return source.text
 
 
-@pytest.mark.parametrize("fault", [one for one in FAULTS if one.name in GATE], ids=lambda fault: fault.name)
+@every_fault
 def test_a_fault_is_found_by_its_kind(fault: Fault) -> None:
     found = kinds(edited(fault))
     assert fault.caught(found), found

@@ -204,28 +204,6 @@ CATCHING = {
     "lowest-code-clamped": _text("scalar", "M2.N5.K7.S0.kn8", "extremes"),
 }
 
-# One of a kind in the gate; the slow tests take all.
-GATE = (
-    "no-fence-before-the-arrival",
-    "no-fence-behind-the-arrival",
-    "counter-meant-to-begin-at-zero",
-    "counter-of-32-bits",
-    "even-boundaries",
-    "no-barrier-before-the-groups-meet",
-    "no-second-barrier-with-one-slot",
-    "tail-rows-not-masked-on-the-way-in",
-    "warps-in-the-same-columns",
-    "weight-taken-for-unsigned",
-    "reads-another-order",
-    "scales-multiplied-first",
-    "sum-cut-to-float",
-    "fallback-reads-as-stored",
-    "small-values-flushed",
-    "stage-released-while-it-is-multiplied",
-    "first-products-add-to-nothing",
-    "lowest-code-clamped",
-)
-
 
 def found(one: Fault, case: str, device: Device) -> list[Any]:
     return [finding.kind for finding in run_case(find_case(case), device, kernel_source=one.kernel_source()).findings]
@@ -237,9 +215,7 @@ def test_every_fault_has_a_case_that_is_of_the_smoke_tier() -> None:
     assert all(one.precedent and one.what and one.expected for one in FAULTS)
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in GATE else pytest.param(name, marks=pytest.mark.slow) for name in CATCHING]
-)
+@pytest.mark.parametrize("name", CATCHING)
 def test_every_fault_is_found_by_a_finding_of_the_right_kind(name: str, sim: Device) -> None:
     kinds = found(BY_NAME[name], CATCHING[name], sim)
     assert BY_NAME[name].caught(kinds), kinds
