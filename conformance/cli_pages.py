@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tileproof.conformance.contract import Contract
+from tileproof.conformance.records import shorten
 from tileproof.oracle.refusal import Refusal
 
 
@@ -19,8 +20,8 @@ def contracts_of(pages: Sequence[Path], named: str = "") -> tuple[Contract, ...]
     """
     if named and not pages:
         raise Refusal(
-            f"the run has the contracts of a page, {named}, and reading it runs no code",
-            hint=f"give --page {named}, which runs the Python in it",
+            f"the run has the contracts of a page, {shorten(named)}, and reading it runs no code",
+            hint="give it by --page, which runs the Python in it",
         )
     if not pages:
         return ()

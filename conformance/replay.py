@@ -9,6 +9,7 @@ from tileproof.conformance.case import Case, parse_case
 from tileproof.conformance.contract import Arrays
 from tileproof.conformance.crash import CrashRecord, hash_inputs, read_crash
 from tileproof.conformance.finding import Finding
+from tileproof.conformance.records import shorten
 from tileproof.conformance.registry import contract_of, contracts, find_case
 from tileproof.conformance.run_case import CaseResult, case_inputs
 from tileproof.conformance.session import differences
@@ -85,8 +86,8 @@ def _known_case(record: CrashRecord) -> Case:
     case = parse_case(record.case)
     if record.page and case.contract not in contracts():
         raise Refusal(
-            f"{case.contract} is the contract of a page, {record.page}, and a crash file runs no code",
-            hint=f"give --page {record.page}, which runs the Python in it",
+            f"{case.contract} is the contract of a page, {shorten(record.page)}, and a crash file runs no code",
+            hint="give it by --page, which runs the Python in it",
         )
     return find_case(record.case)
 
