@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "order_table"))
 import faults_page
 import foreign_page
 import gfx928_page
+import libraries_page
 import litmus_page
 import mutants_page
 import order_page
@@ -228,6 +229,7 @@ PAGES = {
     "weak_memory.md": litmus_page.page,
     "foreign.md": foreign_page.page,
     "gfx928.md": gfx928_page.page,
+    "libraries.md": libraries_page.page,
     "faults.md": faults_page.faults_page,
     "mutants.md": mutants_page.mutants_page,
 }

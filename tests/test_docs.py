@@ -20,7 +20,17 @@ def generator() -> ModuleType:
 
 @pytest.mark.parametrize(
     "name",
-    ["ptx.md", "formats.md", "order_table.md", "foreign.md", "weak_memory.md", "gfx928.md", "faults.md", "mutants.md"],
+    [
+        "ptx.md",
+        "formats.md",
+        "order_table.md",
+        "foreign.md",
+        "weak_memory.md",
+        "gfx928.md",
+        "libraries.md",
+        "faults.md",
+        "mutants.md",
+    ],
 )
 def test_a_generated_page_is_current(name: str) -> None:
     assert (DOCS / name).read_text() == generator().PAGES[name](), "run: python docs/generate.py"
