@@ -95,9 +95,10 @@ Refused by name:
 
 `bar` and `barrier`: `.sync`, `.arrive` and `.red`, with and without a count, of all sixteen barriers of a block,
 several in flight; `bar.warp.sync` of any members, also by different instructions; `barrier.cluster`. A barrier counts
-warps; one that misses only exited threads is complete. Checked: counts that are no multiple of 32 or differ; a warp
-that comes twice; `.red` beside another form; aligned barriers by part of a warp; a second arrival at a cluster's
-barrier, or a wait without one; what never completes, with who waits where and how many are missing.
+warps. Without a count, one that misses only exited threads is complete; with one it is not (measured on an H200).
+Checked: counts that are no multiple of 32 or differ; a warp that comes twice; `.red` beside another form; aligned
+barriers by part of a warp; a second arrival at a cluster's barrier, or a wait without one; what never completes, with
+who waits where and how many are missing.
 
 Clusters of up to 8 blocks, 16 on sm_90 and sm_100 with `Device(large_clusters=True)`; all blocks of a cluster are
 resident together. Shared addresses carry the block's rank from bit 24 on, as on hardware (measured on an H200), so

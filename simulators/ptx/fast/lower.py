@@ -146,9 +146,8 @@ class _Lowering:
                 return _group(step)
             case Kind.MATRIX_LOAD | Kind.MATRIX_STORE | Kind.MATRIX_TRANSPOSE | Kind.MMA | Kind.WGMMA:
                 return self._matrix(step, pc)
-            case Kind.BARRIER if self._plain_barriers:
-                assert step.barrier is not None
-                return Row(op.BARRIER, constants=(self._program.constants.get(step.barrier.count, 0),))
+            case Kind.BARRIER if self._plain_barriers and step.barrier is not None and step.barrier.count == NONE:
+                return Row(op.BARRIER)
         return None
 
     def _copy(self, step: Step, pc: int) -> Row | None:

@@ -265,8 +265,10 @@ class Engine:
         """Whether a barrier is complete at once, because all threads of the wave come to it together."""
         lanes = wave.ids(selection)
         count = NONE if step.barrier is None else step.barrier.count
+        # NOTE: threads that have exited are not waited for where there is no count, and for ever where there is one.
+        everybody = wave.registers.present if count == NONE else wave.geometry.lanes
         whole = count == NONE or wave.program.constants.get(count) == wave.geometry.lanes_per_block
-        if not self._plain_barriers or not whole or lanes.size != wave.registers.present:
+        if not self._plain_barriers or not whole or lanes.size != everybody:
             return False
         wave.order.block_barrier(lanes)
         wave.changes += 2  # they came, and they went on
