@@ -143,19 +143,26 @@ def _place(words: Words, tables: Tables, process: int, cell: int, cells: Ints, s
 
 
 @borrowing_inlined
-def _key_slot(memory: Memory, masks: Words, words: Words, key: np.uint64) -> int:
-    """Where a key is in the memory's table, or the free place where it belongs."""
-    mixed = key * _FACTOR
+def _mixed(masks: Words, words: Words) -> np.uint64:
+    """Of the shared numbers, to which a key is added for its hash."""
+    mixed = uint64(0)
     for word in range(masks.size):
-        mixed = (mixed ^ (mixed >> uint64(29)) ^ words[word] & masks[word]) * _FACTOR
+        mixed = (mixed ^ words[word] & masks[word]) * _FACTOR
+        mixed ^= mixed >> uint64(29)
+    return mixed  # type: ignore[no-any-return]
+
+
+@borrowing_inlined
+def _key_slot(memory: Memory, masks: Words, words: Words, mixed: np.uint64, key: np.uint64) -> int:
+    """Where a key is in the memory's table, or the free place where it belongs."""
     last, end = memory.table.size - 1, memory.keys.shape[1] - 1
-    slot = int64(mixed >> uint64(20)) & last
+    slot = int64((mixed ^ key) * _FACTOR >> uint64(20)) & last
     while memory.table[slot] != 0:
         known = memory.table[slot] - 1
-        same = memory.keys[known, end] == key
+        differs = memory.keys[known, end] ^ key
         for word in range(masks.size):
-            same = same and memory.keys[known, word] == words[word] & masks[word]
-        if same:
+            differs |= memory.keys[known, word] ^ words[word] & masks[word]
+        if differs == 0:
             break
         slot = (slot + 1) & last
     return int(slot)
@@ -166,7 +173,7 @@ def remember(memory: Memory, masks: Words, begin: int, end: int) -> None:
     """Put the keys from `begin` to `end` into the table."""
     for key in range(begin, end):
         words = memory.keys[key]
-        memory.table[_key_slot(memory, masks, words, words[words.size - 1])] = key + 1
+        memory.table[_key_slot(memory, masks, words, _mixed(masks, words), words[words.size - 1])] = key + 1
 
 
 @borrowing_inlined
@@ -193,12 +200,12 @@ def _emit(
 @borrowing_inlined
 def _look_up(tables: Tables, memory: Memory, words: Words, room: Room, state: int, notes: Ints) -> bool:
     """Find what each process can do in a state; False, with the questions put down, where that is not known."""
-    asked = notes[ASKED]
+    asked, mixed = notes[ASKED], _mixed(tables.masks, words)
     for process in range(room.cells.size):
         place = tables.cells[process]
         cell = int64(words[place[0]] >> uint64(place[1])) & place[2]
         room.cells[process] = cell
-        slot = _key_slot(memory, tables.masks, words, uint64(cell << ROLE_BITS | place[3]))
+        slot = _key_slot(memory, tables.masks, words, mixed, uint64(cell << ROLE_BITS | place[3]))
         room.keys[process] = memory.table[slot] - 1
         if memory.table[slot] == 0:
             room.asked[notes[ASKED], 0], room.asked[notes[ASKED], 1] = state, process
@@ -206,7 +213,7 @@ def _look_up(tables: Tables, memory: Memory, words: Words, room: Room, state: in
     return bool(asked == notes[ASKED])
 
 
-@borrowing
+@borrowing_inlined
 def _expand(
     tables: Tables, memory: Memory, words: Words, sorts: bool, partial: bool, room: Room, count: int, notes: Ints
 ) -> int:
@@ -286,7 +293,11 @@ def advance(
             return ASKS
         for one in range(made):
             start[one] = _hashed(out[one]) & last
-            known[one] = _same(table[start[one]], out[one])
+            # NOTE: no branch looks at what is loaded here, so that many loads are under way at once.
+            differs = uint64(0)
+            for word in range(out.shape[1]):
+                differs |= table[start[one], word] ^ out[one, word]
+            known[one] = differs == 0
         for one in range(made):
             if known[one]:
                 continue
@@ -339,7 +350,9 @@ def settle(
         made = _expand(tables, memory, states[state], sorts, partial, room, 0, notes)
         ends = made == 0
         for one in range(made):
-            ends = ends or good[_slot(table, out[one], _hashed(out[one]) & last)] != 0
+            if good[_slot(table, out[one], _hashed(out[one]) & last)] != 0:
+                ends = True
+                break
         if ends:
             good[own] = 1
             found += 1

@@ -98,11 +98,13 @@ def search(
     Raises:
         Refusal: the model has more than `most_states` states, or is no model.
     """
-    return _Search(model, reductions, most_states).run(progress)
+    return Search(model, reductions, most_states).run(progress)
 
 
-class _Search:
-    def __init__(self, model: Model, reductions: Reductions, most_states: int) -> None:
+class Search:
+    """One search, and what it knows: for those that measure it. Arguments as of `search`."""
+
+    def __init__(self, model: Model, reductions: Reductions, most_states: int = DEFAULT_STATES) -> None:
         self._model, self._reductions, self._most_states = model, reductions, most_states
         check_first(model)
         self._layout = layout_of(model)
@@ -153,6 +155,21 @@ class _Search:
         wrong, trace = self._found(status, stranded)
         states, steps, ends = (int(self._notes[slot]) for slot in (COUNT, STEPS, ENDS))
         return Verdict(self._model, wrong, trace, states, steps, ends, seconds)
+
+    @property
+    def asked(self) -> int:
+        """Pairs of a row and shared numbers of which the model was asked what happens next."""
+        return self._memory.known
+
+    def again(self) -> None:
+        """Search once more, knowing all steps and with all room: what the compiled search takes by itself."""
+        states = self._count
+        self._notes[:] = 0
+        self._notes[COUNT] = 1
+        self._index()
+        status = self._advance(self._notes)
+        assert status == DONE
+        assert self._count == states
 
     def _advance(self, notes: Ints) -> int:
         status: int = compiled_search.advance(

@@ -41,6 +41,11 @@ class StepMemory:
             *ints,
         )
 
+    @property
+    def known(self) -> int:
+        """How many pairs of a row and shared numbers it knows."""
+        return len(self._known)
+
     def learn(self, states: Words, asked: Iterable[tuple[int, int]]) -> None:
         """Ask what some processes can do in some states.
 

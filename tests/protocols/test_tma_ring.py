@@ -15,11 +15,12 @@ RIGHT = (
     *(TmaRing(stages, 5, 2, lag=1, overlays=False) for stages in (2, 3)),
 )
 LARGE = (
-    *(TmaRing(stages, 3 * stages, 1) for stages in (4, 5, 6)),
-    *(TmaRing(stages, 3 * stages, 2) for stages in (3, 4)),
-    *(TmaRing(2, 6, consumers) for consumers in (3, 4, 8)),
-    TmaRing(4, 5, 8),
-    TmaRing(8, 9, 1),
+    *(TmaRing(stages, 3 * stages, 1) for stages in (2, 3, 4, 5)),
+    *(TmaRing(stages, 3 * stages, 2) for stages in (2, 3, 4, 5)),
+    *(TmaRing(2, 6, consumers) for consumers in range(3, 9)),
+    TmaRing(4, 12, 4),
+    TmaRing(3, 9, 8),
+    *(TmaRing(stages, 4, 2) for stages in (6, 7, 8)),
 )
 READ = "a consumer reads a slot that does not hold its tile"
 STUCK = "nobody can go on: producer waits for an empty slot"

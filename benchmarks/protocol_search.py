@@ -1,0 +1,62 @@
+"""What it costs to decide the protocols' models, over their size: python -m benchmarks protocol_search.
+
+`alone` is the compiled search by itself, which knows all steps and has all room; `whole` asks the model for its steps,
+makes room and sees that every state can end. Seconds are the processor's, of one core.
+"""
+
+import time
+from collections.abc import Iterator
+
+from benchmarks.report import show
+from tileproof.simulators.protocols.definition import ALL_REDUCTIONS, NOTHING_LEFT_OUT, Reductions
+from tileproof.simulators.protocols.model import Model
+from tileproof.simulators.protocols.models.cp_async_ring import CpAsyncRing
+from tileproof.simulators.protocols.models.election import Election
+from tileproof.simulators.protocols.models.multicast_ring import MulticastRing
+from tileproof.simulators.protocols.models.split_k import SplitK
+from tileproof.simulators.protocols.models.tma_ring import TmaRing
+from tileproof.simulators.protocols.search import Search
+
+
+def sizes() -> Iterator[tuple[Model, Reductions]]:
+    """Each family in growing sizes, and two of them with nothing left out."""
+    for blocks in (2, 3, 4, 5, 6, 7, 8):
+        yield Election(blocks).model(), ALL_REDUCTIONS
+    for blocks in (2, 3, 4):
+        yield Election(blocks).model(), NOTHING_LEFT_OUT
+    for parts in (2, 3, 4, 5, 6, 7):
+        yield SplitK(parts).model(), ALL_REDUCTIONS
+    for stages in (2, 3, 4, 5):
+        yield TmaRing(stages, 3 * stages, 2).model(), ALL_REDUCTIONS
+    for consumers in (1, 2, 4, 8):
+        yield TmaRing(2, 6, consumers).model(), ALL_REDUCTIONS
+    for stages in (2, 3, 4, 5):
+        yield CpAsyncRing(stages, 3 * stages, 2).model(), ALL_REDUCTIONS
+    for tiles in (1, 2):
+        yield MulticastRing(2, 2, tiles, 1).model(), ALL_REDUCTIONS
+
+
+def main() -> None:
+    """Prints a line for each size."""
+    Search(Election(2).model(), ALL_REDUCTIONS).run(progress=True)  # loads the compiled search
+    show(f"{'states':>10} {'steps':>10} {'asked':>8} {'whole s':>8} {'alone s':>8} {'alone M/s':>9}  model")
+    for model, reductions in sizes():
+        began = time.process_time()
+        search = Search(model, reductions)
+        verdict = search.run(progress=True)
+        whole = time.process_time() - began
+        alone = min(_again(search) for _ in range(3))
+        rate = verdict.states / alone / 1e6
+        name = model.name if reductions is ALL_REDUCTIONS else f"{model.name}, nothing left out"
+        asked = search.asked
+        show(f"{verdict.states:10,} {verdict.steps:10,} {asked:8,} {whole:8.3f} {alone:8.4f} {rate:9.2f}  {name}")
+
+
+def _again(search: Search) -> float:
+    began = time.process_time()
+    search.again()
+    return time.process_time() - began
+
+
+if __name__ == "__main__":
+    main()
