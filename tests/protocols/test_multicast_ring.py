@@ -6,8 +6,8 @@ from tileproof.simulators.protocols.definition import Reductions, explore
 from tileproof.simulators.protocols.models.multicast_ring import Fault, MulticastRing
 from tileproof.simulators.protocols.search import decide
 
-RIGHT = (MulticastRing(1, 2, 4, 1), MulticastRing(2, 1, 2, 1), MulticastRing(2, 1, 3, 2), MulticastRing(2, 2, 2, 1))
-LARGE = (MulticastRing(2, 2, 4, 1), MulticastRing(2, 2, 5, 1), MulticastRing(2, 3, 4, 1), MulticastRing(3, 1, 2, 1))
+RIGHT = (MulticastRing(1, 2, 4, 1), MulticastRing(2, 1, 2, 1), MulticastRing(2, 1, 3, 1), MulticastRing(2, 1, 2, 2))
+LARGE = (MulticastRing(2, 2, 2, 1), MulticastRing(2, 2, 3, 1), MulticastRing(2, 1, 3, 2))
 READ = "a consumer reads a slot that does not hold its tile"
 SYMMETRY = Reductions(partial_order=False)
 FAULTS = {
