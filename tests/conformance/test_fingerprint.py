@@ -242,6 +242,15 @@ def test_the_h200_says_how_torch_accumulates(scales: str) -> None:
             assert (fused["fraction_bits"], fused["cut"]) == (13, "toward zero")
 
 
+def test_the_h200_says_how_triton_accumulates() -> None:
+    boxes = json.loads(EVIDENCE.with_name("fingerprint_triton.json").read_text())["boxes"]
+    assert len(boxes) == 4
+    for box in boxes:
+        order, fused = box["accumulator"]["order"], box["accumulator"]["fused"]
+        assert (order["group"], fused["fraction_bits"]) == (32, 13)
+        assert order["promotions"] == ([32] if box["asked"] == "triton, 32" else [])
+
+
 def test_our_kernels_on_the_h200_are_as_declared() -> None:
     boxes = json.loads(EVIDENCE.read_text())["boxes"]
     assert [box["as declared"] for box in boxes if "as declared" in box] == [True] * 6
