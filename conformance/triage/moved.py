@@ -7,15 +7,16 @@ from itertools import chain
 import numpy as np
 
 from tileproof.conformance.compare import raw_bits
-from tileproof.conformance.contract import Allowed
+from tileproof.conformance.contract import Allowed, TensorSpec
 from tileproof.conformance.layout import POISONS
 from tileproof.conformance.triage.cause import Cause
 from tileproof.conformance.triage.explanation import Explanation, Strength
 from tileproof.conformance.triage.scene import Scene
 from tileproof.oracle.addresses.digit import Offsets
 from tileproof.oracle.addresses.rearrangement import Cause as Kind
-from tileproof.oracle.addresses.rearrangement import Rearrangement
+from tileproof.oracle.addresses.rearrangement import Rearrangement, swizzles
 from tileproof.oracle.diagnosis import diagnose, general
+from tileproof.oracle.swizzle import Swizzle
 
 MOST_ELEMENTS = 1 << 20
 
@@ -29,6 +30,13 @@ _CAUSES = {
     Kind.RELATION: Cause.WRONG_PACK,
 }
 """Of a rearrangement; what is left exchanges bits of the offset."""
+
+
+def _all(spec: TensorSpec, size: int, rows: int, columns: int) -> Iterator[Iterator[Rearrangement]]:
+    yield general(size, rows, columns)
+    yield fields(size)
+    if spec.dtype.itemsize == 1:
+        yield from (swizzles(size, Swizzle.tma(span)) for span in (32, 64, 128))
 
 
 def fields(size: int) -> Iterator[Rearrangement]:
@@ -59,7 +67,7 @@ def moved(scene: Scene) -> Iterator[Explanation]:
             continue  # a nearly constant output is explained by anything
         poison = int.from_bytes(bytes([POISONS[0]]) * spec.dtype.itemsize, "little")
         for found in diagnose(
-            observed, wanted, chain(general(wanted.size, rows, columns), fields(wanted.size)), poison=poison
+            observed, wanted, chain(*_all(spec, wanted.size, rows, columns)), poison=poison
         ).explanations[:2]:
             if found.contradicted > HOPELESS * found.explained:
                 continue

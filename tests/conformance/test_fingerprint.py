@@ -29,7 +29,7 @@ from tileproof.simulators.ptx.device import Device
 
 KNOWN = {one.box.name: one for one in synthetic.known_boxes()}
 UNKNOWN = {box.name: box for box in synthetic.unknown_boxes()}
-QUICK_KNOWN = ("8 products, 24 bits", "32 products, 13 bits, promoted every 64", "split of K in 4, pairwise")
+QUICK_KNOWN = ("32 products, 13 bits, promoted every 64", "split of K in 4, pairwise")
 QUICK_UNKNOWN = ("random rounding", "groups of 24 and 8", "shuffled elements", "sticky bits", "saturating")
 
 CUT_23, CUT_13 = Rounding(23, Mode.TOWARD_ZERO), Rounding(13, Mode.TOWARD_ZERO)
