@@ -73,6 +73,8 @@ def moved(scene: Scene) -> Iterator[Explanation]:
                 continue
             text = f"{name}: {found.rearrangement.text}"
             cause = _CAUSES.get(found.rearrangement.cause, Cause.PERMUTED)
-            whole = found.is_complete and not found.silent and differing == scene.count
+            whole = (
+                found.is_complete and not found.silent and differing == scene.count == int(scene.differing[name].sum())
+            )
             strength = Strength.PROVED if whole else Strength.PARTIAL if found.is_complete else Strength.HINT
             yield Explanation(cause, text, strength, found.explained, scene.count, found.contradicted)

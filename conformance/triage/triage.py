@@ -8,6 +8,7 @@ say so, with how much they explain.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Arrays, Right
@@ -30,10 +31,23 @@ from tileproof.kernels.device import Device
 
 def triage(scene: Scene) -> tuple[Explanation, ...]:
     """Explanations of a failed case, the strongest first; `UNEXPLAINED` alone where there is none."""
-    found = tuple(sorted(_explanations(scene), key=rank))
+    found = tuple(sorted(_told_apart(list(_explanations(scene))), key=rank))
     return found or (
         Explanation(Cause.UNEXPLAINED, "nothing that was tried predicts it", Strength.HINT, 0, scene.count),
     )
+
+
+def _told_apart(found: list[Explanation]) -> list[Explanation]:
+    """Where several causes predict every bit, none of them is proved, unless the reference itself is wrong."""
+    proved = {one.cause for one in found if one.strength is Strength.PROVED}
+    if len(proved) < 2:
+        return found
+    return [
+        replace(one, strength=Strength.ALIKE)
+        if one.strength is Strength.PROVED and one.cause is not Cause.ORACLE
+        else one
+        for one in found
+    ]
 
 
 def _explanations(scene: Scene) -> Iterator[Explanation]:

@@ -58,7 +58,8 @@ def _weigh(scene: Scene, rule: WhatIf) -> Explanation:
         explained += int((scene.differing[name] & ~wrong & written).sum())
         contradicted += int((wrong & written).sum())
     silent = scene.count - explained
-    if explained and not contradicted and not silent:
+    written_all = not any(mask.any() for mask in scene.unwritten.values())
+    if explained and not contradicted and not silent and written_all:
         strength = Strength.PROVED
     elif explained > silent and not contradicted:
         strength = Strength.PARTIAL
