@@ -128,6 +128,23 @@ def test_a_run_goes_on_where_it_ended(campaign: Campaign, tmp_path: Path) -> Non
         campaign.mutants = before
 
 
+def test_two_processes_decide_what_one_decides(campaign: Campaign, tmp_path: Path) -> None:
+    few = Selection(operators=("drop-store", "negate-guard", "select"), sample=4).of(campaign.mutants)
+    campaign.mutants, before = few, campaign.mutants
+    try:
+        both = [
+            {
+                one.id: (one.outcome, one.kinds, one.case, one.tried)
+                for one in campaign.run(path, jobs=jobs, budget=Budget(), minutes=None)
+            }
+            for jobs, path in ((1, tmp_path / "one.ndjson"), (2, tmp_path / "two.ndjson"))
+        ]
+    finally:
+        campaign.mutants = before
+    assert both[0] == both[1]
+    assert len(both[0]) == len(few)
+
+
 def test_a_sample_is_the_beginning_of_every_longer_one(campaign: Campaign) -> None:
     short, long = (Selection(sample=count).of(campaign.mutants) for count in (5, 50))
     assert long[:5] == short
