@@ -1,41 +1,12 @@
-"""What quantize_rows_tail of quantize_rows_tail.cu must do. Edit this page, then run it: no GPU is needed.
+"""The same rule for quantize_rows_tail.cu, which is wrong on purpose: its maximum leaves the end of a row out.
 
-    tileproof try quantize_rows_tail.cu
-
-Written from the kernel's PTX: lines marked "guess" want your eye. Running a page runs its Python.
+tileproof try examples/quantize_rows_tail.cu
 """
 
-from tileproof.conformance.pages import Cuda, Launch, Page, around
+from quantize_rows_page import SIZES, launch
+
+from tileproof.conformance.pages import Cuda, Page
 
 KERNEL = Cuda("quantize_rows_tail.cu")
 
-# Values of each size; every combination runs. around(256) is 1, 255, 256, 257, 511, 512, 513.
-SIZES = {
-    "T": (1, 3),  # guess
-    "K": around(256),  # guess
-}
-
-
-def launch(x, codes, scales, T, K):
-    """As the host launches it. Several launches are a list. A tensor passes as its address."""
-    return Launch(
-        grid=T,  # guess
-        block=256,
-        args=(
-            x,  # .u64; read
-            codes,  # .u64; written
-            scales,  # .u64; written
-            K,  # .u32 columns; guess
-        ),
-    )
-
-
-PAGE = Page(
-    "quantize_rows_tail",
-    KERNEL,
-    SIZES,
-    launch=launch,
-    like="ninfer_quantize",
-    dtype="f32",  # guess: one of bf16, f16, f32
-    views=(),  # for a kernel that takes strides or any address: "xpad3", "xoff1", ...
-)
+PAGE = Page("quantize_rows_tail", KERNEL, SIZES, launch=launch, like="ninfer_quantize", dtype="f32")

@@ -257,3 +257,28 @@ def test_several_processes_share_a_pages_cases(tried: Try) -> None:
     code, out, _ = tried("try", "double_page.py", "--jobs", "2")
     assert code == 0
     assert "host: 3 passed, 0 failed, 0 not run" in out
+
+
+CROSSED = """asm volatile("bar.sync %0, 64;" :: "r"(threadIdx.x < 32 ? 1 : 2)); \
+  asm volatile("bar.sync %0, 64;" :: "r"(threadIdx.x < 32 ? 2 : 1));"""
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (CROSSED, "deadlock"),
+        ("if (i < n) x[(i + 1) % n] = i * 2;", "race"),
+        ("__shared__ float s[64]; if (i < n && s[i] > 0) x[i] = 1;", "uninitialised"),
+        ("if (i == 0) x[n] = 1;", "out-of-bounds"),
+    ],
+)
+@pytest.mark.parametrize("schedule", ["friendly", "adversarial"])
+def test_what_the_cpu_device_sees_is_a_finding_of_a_users_kernel(
+    line: str, kind: str, schedule: str, tried: Try
+) -> None:
+    put("fill.cu", FILL.replace("  if (i < n)", f"  {line}\n  if (i < n)"))
+    put("fill_page.py", FILL_PAGE)
+    code, out, _ = tried("try", "fill.cu", "--schedule", schedule)
+    assert code == 1
+    assert f"  {kind}" in out
+    assert "at     fill.cu:3" in out or kind in ("race", "deadlock")
