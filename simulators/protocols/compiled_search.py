@@ -329,7 +329,7 @@ def settle(
     table: Words,
     notes: Ints,
     room: Room,
-    good: Ints,
+    good: NDArray[np.bool_],
     sorts: bool,
     partial: bool,
 ) -> int:
@@ -350,17 +350,17 @@ def settle(
         made = _expand(tables, memory, states[state], sorts, partial, room, 0, notes)
         ends = made == 0
         for one in range(made):
-            if good[_slot(table, out[one], _hashed(out[one]) & last)] != 0:
+            if good[_slot(table, out[one], _hashed(out[one]) & last)]:
                 ends = True
                 break
         if ends:
-            good[own] = 1
+            good[own] = True
             found += 1
     return found
 
 
 @borrowing
-def first_without(table: Words, states: Words, good: Ints, count: int) -> int:
+def first_without(table: Words, states: Words, good: NDArray[np.bool_], count: int) -> int:
     """The first state that is not good; -1 if all are."""
     last = table.shape[0] - 1
     for state in range(count):

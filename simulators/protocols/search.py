@@ -39,7 +39,7 @@ from tileproof.simulators.protocols.tables import Ints, Words, tables_of
 from tileproof.simulators.protocols.trace import Trace, broken, process_names, trace_along
 
 DEFAULT_STATES = 50_000_000
-_FIRST_ROOM, _GROWTH = 1 << 14, 4
+_FIRST_ROOM, _GROWTH = 1 << 14, 2
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Search:
 
     def _index(self) -> None:
         """A table with room for all states that the queue has room for."""
-        size = 1 << (2 * len(self._states)).bit_length()
+        size = 1 << (len(self._states) * 3 // 2).bit_length()
         self._table: Words = np.zeros((size, self._layout.words), np.uint64)
         compiled_search.fill(self._table, self._states, self._count)
 
@@ -187,7 +187,7 @@ class Search:
 
     def _stranded(self) -> int | None:
         """The first state from which there is no way to the end; None if all have one."""
-        good: Ints = np.zeros(len(self._table), np.int64)
+        good = np.zeros(len(self._table), np.bool_)
         while compiled_search.settle(
             self._tables,
             self._memory.arrays,
