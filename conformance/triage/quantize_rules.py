@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tileproof.conformance.astrai_quantize import ring_state
 from tileproof.conformance.astrai_setting import host, setting
 from tileproof.conformance.contract import Right
+from tileproof.conformance.layout import lay_out
 from tileproof.conformance.triage.cause import Cause
 from tileproof.conformance.triage.code_rules import Encode, encode_rules
 from tileproof.conformance.triage.scene import Scene
@@ -50,9 +51,24 @@ def row_rules(scene: Scene) -> Iterator[WhatIf]:
         yield WhatIf(
             Cause.SPECIAL, f"the next element of one of {lanes} threads replaces a NaN", partial(_rows, x, lost)
         )
+    found = _rows_without_their_stride(scene)
+    if found is not None:
+        unstrided = "a row of x is taken from row · K on, whatever the stride of its rows"
+        yield WhatIf(Cause.OPERAND_MISPLACED, unstrided, partial(_rows, found, _amax(found)))
     for distance in (1, 2, 4, 8):
         text = f"the scale is that of the row {distance} before"
         yield WhatIf(Cause.OTHER_SCALE, text, partial(_rows, x, np.roll(amax, distance)))
+
+
+def _rows_without_their_stride(scene: Scene) -> Array | None:
+    """x as it would be read, the padding of the first launch among it; None where its rows have no padding."""
+    spec = next(spec for spec in scene.contract.tensors(scene.case.shape) if spec.name == "x")
+    if not spec.pad:
+        return None
+    layout = lay_out(spec, exact_bounds=True)
+    stored = layout.image(scene.values["x"], 0)[layout.lead_bytes :]
+    whole = stored[: stored.size // spec.dtype.itemsize * spec.dtype.itemsize].view(spec.dtype)
+    return np.asarray(whole[: scene.values["x"].size].reshape(spec.shape), np.float32)
 
 
 def _amax(x: Array, keep_nan: bool = False) -> Array:
