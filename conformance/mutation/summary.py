@@ -40,9 +40,11 @@ class Rate:
         return self.killed / self.counted if self.counted else 1.0
 
     def __str__(self) -> str:
-        parts = [f"{self.killed} of {self.counted} killed ({100 * self.share:.1f} %)"]
+        killed = (
+            f"{self.killed} of {self.counted} killed ({100 * self.share:.1f} %)" if self.counted else "none counted"
+        )
         others = (("equivalent", self.equivalent), ("refused", self.refused), ("unfinished", self.unfinished))
-        return "; ".join((*parts, *(f"{count} {name}" for name, count in others if count)))
+        return "; ".join((killed, *(f"{count} {name}" for name, count in others if count)))
 
 
 def rate(results: Iterable[Result]) -> Rate:
