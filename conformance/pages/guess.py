@@ -53,6 +53,8 @@ class Guess:
     arguments: tuple[GuessedArgument, ...]
     grid: str
     block: str
+    block_is_declared: bool
+    """By the kernel, as `__launch_bounds__` or `.reqntid`; else the block is a guess too."""
 
 
 def guess_launch(
@@ -83,7 +85,7 @@ def guess_launch(
         else _scalar(one.parameter, name, tuple(sizes), tensors)
         for one, name in zip(use.parameters, names, strict=True)
     )
-    return Guess(sizes, tensors, arguments, _grid(use, tuple(sizes), block), _block(use))
+    return Guess(sizes, tensors, arguments, _grid(use, tuple(sizes), block), _block(use), use.block is not None)
 
 
 def _names(use: KernelUse, declared: Sequence[Declared] | None) -> list[str]:

@@ -139,7 +139,7 @@ def _launch(guess: Guess, dynamic: bool) -> list[str]:
         '    """As the host launches it. Several launches are a list. A tensor passes as its address."""',
         "    return Launch(",
         f"        grid={guess.grid},  # {GUESS}",
-        f"        block={guess.block},",
+        f"        block={guess.block},{'' if guess.block_is_declared else f'  # {GUESS}'}",
         *([f"        shared_bytes=0,  # {GUESS}: the kernel has extern __shared__ memory"] if dynamic else []),
         "        args=(",
         *(f"            {one.text},  # {comment}" for one, comment in zip(guess.arguments, comments, strict=True)),

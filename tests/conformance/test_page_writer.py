@@ -57,7 +57,7 @@ def test_names_types_and_roles_of_a_page_are_the_kernels(tmp_path: Path) -> None
     assert "x.strides[0],  # .u64 x_stride; guess" in page
     assert "1e-6,  # .f32 eps; guess" in page
     assert "bytes(16),  # .b8[16] corner; guess" in page
-    assert "block=64," in page
+    assert "block=64,\n" in page
 
 
 def test_a_product_has_the_shapes_of_one(tmp_path: Path) -> None:
