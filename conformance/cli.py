@@ -156,7 +156,9 @@ def list_(
     """List case ids with tier and route, or the faults."""
     if show_faults or selectors == ["faults"]:
         if tier is not None or selectors not in (None, ["faults"]):
-            raise Refusal("selectors and --tier are given with --faults", hint="`tileproof list --faults` lists all")
+            raise Refusal(
+                "no selector and no --tier may be given with --faults", hint="`tileproof list --faults` lists all"
+            )
         for fault in faults().values():
             _say(
                 f"{fault.name}\t{fault.contract}\t{', '.join(sorted(fault.expected))}\t{fault.what} ({fault.precedent})"
