@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tileproof.conformance.cli import app
+from tileproof.conformance.faults import faults
 
 README = Path(__file__).parent.parent / "README.md"
 BLOCK = re.compile(r"```console\n\$ tileproof (check --fault [^\n]*)\n(.*?)```", re.DOTALL)
@@ -61,6 +62,11 @@ def test_the_kernel_and_its_page_in_the_readme_come_to_what_it_shows(
     result = run(command.removeprefix("$ tileproof "))
     assert result.exit_code == 1
     assert SECONDS.sub("", result.stdout) == SECONDS.sub("", output)
+
+
+def test_the_readme_counts_the_faults_that_there_are() -> None:
+    (count,) = re.findall(r"(\d+) deliberate faults", README.read_text())
+    assert int(count) == len(faults())
 
 
 def test_the_python_in_the_readme_runs() -> None:

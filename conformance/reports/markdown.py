@@ -20,7 +20,7 @@ def markdown(report: RunReport, crashes: Path) -> str:
     """
     lines = [f"## tileproof: {report.verdict}", ""]
     places = ", ".join(map(str, report.started.targets))
-    lines += [f"{report.started.cases} cases ({report.started.tier}) on {places}.", ""]
+    lines += [f"{report.size} on {places}.", ""]
     if report.started.fault:
         lines += [f"The deliberate fault `{report.started.fault}` was in.", ""]
     lines += [*_table(report), "", *_reasons(report)]

@@ -76,6 +76,12 @@ class RunReport:
         return sum(row.outcome is outcome for row in self.rows)
 
     @property
+    def size(self) -> str:
+        """How many cases were to run, and which, in words."""
+        cases = self.started.cases
+        return f"{cases} {'case' if cases == 1 else 'cases'} ({self.started.tier})"
+
+    @property
     def verdict(self) -> str:
         """In one line."""
         cut = "" if self.finished else "; the run was cut short"
