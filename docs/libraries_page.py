@@ -33,7 +33,7 @@ PyTorch's casts, Triton's product and cast, JAX's product and casts differed fro
 """
 
 AXPY = """* `axpy.ptx` was refused by the driver: the text declared registers called `%tid`, which hide the predefined
-  one. The CPU device took it; now it refuses the declaration, and the example has other names.
+  one, and read `%tid.x`. The CPU device took it; now it refuses that, too, and the example has other names.
 """
 
 

@@ -96,7 +96,7 @@ BAD_FILES: dict[str, tuple[str, bytes, str]] = {
     "unknown kind": ("w.pt", b"PK", "unknown kind of file"),
     "empty npy": ("w.npy", b"", "not a readable .npy header"),
     "npy without magic": ("w.npy", b"hello world, this is not numpy", "not a readable .npy header"),
-    "npy with truncated header": ("w.npy", npy(F32)[:20], "not a readable .npy header"),
+    "npy with truncated header": ("w.npy", npy(F32)[:20], "its header claims 118 bytes, the file has 10"),
     "npy with truncated data": ("w.npy", npy(F32)[:-1], "needs 48 bytes, the file holds 47"),
     "npy that claims too much": ("w.npy", npy_claiming("(1 << 40, 4)".replace("1 << 40", str(1 << 40))), "needs"),
     "npy of negative shape": ("w.npy", npy_claiming("(-2, -2)", data=b"\0" * 16), "shape (-2, -2)"),

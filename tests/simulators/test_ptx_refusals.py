@@ -134,7 +134,7 @@ def in_body(body: str) -> str:
         (in_body("L: mov.b64 %rd1, L;"), 5, "the label 'L' is an operand of bra and brx only"),
         (in_body("L: L:"), 5, "'L' is declared twice in its scope"),
         (in_body(".reg .b32 L; L:"), 5, "'L' is declared twice in its scope"),
-        (in_body(".reg .b32 %tid;"), 5, "'%tid' is a predefined register"),
+        (in_body(".reg .b32 %tid; mov.b32 %r1, %tid.x;"), 5, "'%tid.x': elements of vector registers are not modelled"),
         (in_body(".reg .b32 %r3;"), 5, "'%r3' is declared twice in its scope"),
         (in_body(".reg .b32 %r<9>;"), 5, "'%r0' is declared twice in its scope"),
         (in_body(".reg .b32 p;"), 5, "'p' is declared twice in its scope"),

@@ -72,12 +72,10 @@ class Scope:
         """Adds a name and returns its unique form.
 
         Raises:
-            PtxSyntaxError: the scope has that name already, or PTX itself has it.
+            PtxSyntaxError: the scope has that name already.
         """
         if name in self.names:
             raise redeclared(name, line)
-        if name in SPECIAL_REGISTERS:  # ptxas lets it hide the predefined one: `%tid.x` is then an error there
-            raise PtxSyntaxError(f"{quote(name)} is a predefined register", line=line, hint="take another name")
         unique = self.unique(name)
         self.names[name] = kind(unique)
         return unique
