@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from tileproof.conformance.columns import aligned
 from tileproof.conformance.history import History
-from tileproof.conformance.show_gfx928 import aligned
 
 DEFAULT = Path(".tileproof") / "history.duckdb"
 

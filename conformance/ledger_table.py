@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tileproof.conformance.columns import aligned
 from tileproof.conformance.ledger import Entry, Ledger, Role
 from tileproof.conformance.ledger_rules import Claim, Standing, require_claim, standing
-from tileproof.conformance.show_gfx928 import aligned
 from tileproof.oracle.refusal import Refusal
 
 _ROWS = ("shape", "M,N,K", "role", "candidate", "median us", "p90 us", "worth", "when", "note")

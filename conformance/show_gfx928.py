@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from tileproof.conformance.columns import aligned
 from tileproof.oracle.banks import BankUse
 from tileproof.simulators.gfx928.lds_counts import COUNTS
 from tileproof.simulators.gfx928.lds_phases import StrideUse, every_stride
@@ -10,18 +11,6 @@ from tileproof.simulators.gfx928.occupancy import LAWS, Judgement, judge_all, se
 MACHINE = "gfx928"
 _STRIDES = ("stride", "row", "staged by", "phases", "passes", "conflicts", "fragment read", "phases", "passes")
 STRIDE_HEADINGS = (*_STRIDES, "conflicts", "bytes read", "conflicts")
-
-
-def aligned(rows: Sequence[Sequence[str]], left: Sequence[int]) -> list[str]:
-    """Lines of aligned columns: those of `left` to the left, others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            text.ljust(width) if i in left else text.rjust(width)
-            for i, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def stride_lines() -> list[str]:
