@@ -34,7 +34,7 @@ ASTRAI_SHAPES = (
 """M, N, K of AstrAI's own tests."""
 ASTRAI_LARGE_SHAPES = ((2048, 256, 512), (1024, 1024, 512))
 ASTRAI_LARGEST_SHAPE = (512, 4096, 4096)
-"""Those that take a core's simulator seconds, and the one that takes it most of a minute."""
+"""Of the soak tier: half a minute each on one core, the largest a minute and more."""
 
 EDGES = (1, 7, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 79, 95, 96, 97, 111, 127, 128, 129)
 """Both sides of the multiples of 16, and odd residues between them."""
@@ -45,8 +45,8 @@ Extents = tuple[int, int, int]
 
 def cases(routes: Routes, tier: Tier) -> tuple[Case, ...]:
     """The cases of a tier, in a fixed order."""
-    smoke = list(_smoke(routes))
-    return tuple(dict.fromkeys(smoke if tier is Tier.SMOKE else (*smoke, *_full(routes))))
+    further = (_smoke, _full, _soak)[: 1 + list(Tier).index(tier)]
+    return tuple(dict.fromkeys(case for part in further for case in part(routes)))
 
 
 def _shape(token: str, extents: Extents, batches: tuple[int, int], *views: View) -> Shape:
@@ -105,7 +105,7 @@ def _full(routes: Routes) -> Iterator[Case]:
             yield _case(routes, token, (33, 40, 64 * stages), next(families), route=route)
         for route, (m, n) in product((LARGE, LARGE_LEAN), ((1, 129), (127, 128), (129, 1), (130, 131))):
             yield _case(routes, token, (m, n, 70), next(families), route=route)
-        for extents in (*ASTRAI_SHAPES, *ASTRAI_LARGE_SHAPES):
+        for extents in ASTRAI_SHAPES:
             yield _case(routes, token, extents, "normal")
         for batches in ((1, 1), (4, 4), (4, 1), (1, 4), (4, 0), (0, 4)):
             yield _case(routes, token, (19, 13, 37), "normal", batches=batches)
@@ -113,7 +113,6 @@ def _full(routes: Routes) -> Iterator[Case]:
         for offset in range(1, 17):
             views = (View("a", offset=offset), View("b", pad=offset), View("o", offset=offset % 8))
             yield _case(routes, token, (33, 32, 64), "one-hot", *(view for view in views if view.pad or view.offset))
-    yield _case(routes, "nte4m3", ASTRAI_LARGEST_SHAPE, "normal", route=LARGE)
     for token in TYPES:
         yield _case(routes, token, (33, 70, 66), next(families))
         if "b" in token:
@@ -122,6 +121,12 @@ def _full(routes: Routes) -> Iterator[Case]:
     for k in range(1, 66):
         yield _case(routes, "nte4m3b16", (5, 9, k), "bias-alone")
     yield from every_ring(routes)
+
+
+def _soak(routes: Routes) -> Iterator[Case]:
+    for layout, extents in product(LAYOUTS, ASTRAI_LARGE_SHAPES):
+        yield _case(routes, f"{layout}e4m3", extents, "normal")
+    yield _case(routes, "nte4m3", ASTRAI_LARGEST_SHAPE, "normal", route=LARGE)
 
 
 def every_ring(routes: Routes) -> Iterator[Case]:

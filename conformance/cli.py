@@ -164,9 +164,9 @@ def list_(
                 f"{fault.name}\t{fault.contract}\t{', '.join(sorted(fault.expected))}\t{fault.what} ({fault.precedent})"
             )
         return
-    smoke = set(select((), Tier.SMOKE))
-    for case in select(selectors or ("*",), tier):
-        _say(f"{case}\t{Tier.SMOKE if case in smoke else Tier.FULL}\t{case.route}")
+    first = {case: of for of in reversed(Tier) for case in select((), of)}
+    for case in select(selectors or ("*",), tier or Tier.SOAK):
+        _say(f"{case}\t{first.get(case, Tier.FULL)}\t{case.route}")
 
 
 @app.command("replay")

@@ -33,10 +33,15 @@ REFUSED = "refused"
 
 
 class Tier(StrEnum):
-    """How much is run: smoke with every change, full when there is time. Full contains smoke."""
+    """How much is run, each containing the one before.
+
+    Smoke with every change, full within fifteen minutes on two cores, soak with no end: full, shapes that take half a
+    minute each.
+    """
 
     SMOKE = "smoke"
     FULL = "full"
+    SOAK = "soak"
 
 
 class Comparison(StrEnum):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 MARK = "tileproof"
-TARGETS, TIERS, SCHEDULES = ("sim", "gpu", "host"), ("smoke", "full"), ("adversarial", "friendly")
+TARGETS, TIERS, SCHEDULES = ("sim", "gpu", "host"), ("smoke", "full", "soak"), ("adversarial", "friendly")
 """As `Target`, `Tier` and `Schedule` have them, which are not imported yet: a test holds them together."""
 
 ARGUMENT = "result"
@@ -62,7 +62,7 @@ def judged(page: str | Path | Page, *, tier: str = "smoke", target: str = "") ->
 
     Args:
         page: its file, from the test's folder; or the page, which stands at the top of the test's own file.
-        tier: "smoke" or "full", where the command line does not say.
+        tier: "smoke", "full" or "soak", where the command line does not say.
         target: "sim", "gpu" or "host", where the command line does not say; empty for the usual one of the kernel.
     """
     return pytest.mark.tileproof(page=page, tier=tier, target=target)

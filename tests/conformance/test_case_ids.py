@@ -51,9 +51,10 @@ def test_every_listed_case_is_known_distinct_and_read_back(tier: Tier) -> None:
         assert len(set(cases)) == len(cases)
 
 
-def test_full_contains_smoke() -> None:
+def test_each_tier_contains_the_one_before() -> None:
     for contract in contracts().values():
-        assert set(contract.cases(Tier.SMOKE)) <= set(contract.cases(Tier.FULL))
+        smoke, full, soak = (set(contract.cases(tier)) for tier in Tier)
+        assert smoke <= full <= soak
 
 
 @pytest.mark.parametrize(

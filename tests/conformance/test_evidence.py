@@ -34,10 +34,10 @@ def test_the_simulator_gives_the_bytes_that_the_gpu_gave(case: Case) -> None:
 
 
 @pytest.mark.parametrize("contract", contracts().values(), ids=lambda contract: contract.name)
-def test_every_case_of_the_full_tier_was_run_on_the_gpu(contract: Contract) -> None:
+def test_every_case_of_every_tier_was_run_on_the_gpu(contract: Contract) -> None:
     recorded = [evidence(name) for name in DIGESTS]
     ran = {case for one in recorded for case in (*one["digests"], *one["passed_with_different_bytes"])}
-    assert {str(case) for case in contract.cases(Tier.FULL)} <= ran
+    assert {str(case) for case in contract.cases(Tier.SOAK)} <= ran
     assert all(one["differing"] == 0 for one in recorded)
 
 
