@@ -29,6 +29,8 @@ from tileproof.conformance.contract import (
     Run,
     TensorSpec,
 )
+from tileproof.conformance.division import Division
+from tileproof.conformance.our_divisions import mm_fp8
 from tileproof.kernels.device import Device
 from tileproof.kernels.launcher import NOTHING_TO_LAUNCH, Launch
 from tileproof.kernels.mm_fp8 import SOURCE, MmFp8
@@ -193,6 +195,12 @@ def witnesses(output: str, index: tuple[int, ...]) -> tuple[tuple[str, tuple[int
     return (("scale", (0,)),) if output == "out" else ()
 
 
+def divisions(case: Case) -> Mapping[str, Division]:
+    """Of the output, by route."""
+    division = mm_fp8(case.route)
+    return {"out": division} if division else {}
+
+
 def kernel(device: Device, name: str, source: EditedSource | None) -> Run:
     """The launcher on `device`, compiled from `source` or as shipped; the case names the variant."""
     mm = MmFp8(device, source=SOURCE if source is None else source.text)
@@ -245,4 +253,5 @@ ASTRAI_MM_FP8 = Contract(
     classes=classes,
     witnesses=witnesses,
     kernel=kernel,
+    divisions=divisions,
 )

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tileproof.conformance.bits import Raw, describe, is_nan, magnitude, ordinal, steps
 from tileproof.conformance.contract import Mask, TensorSpec
+from tileproof.conformance.division import Division, units_of
 from tileproof.conformance.finding import Finding, FindingKind, InputClass, Mismatch, Witness
 
 MAP_ROWS = 16
@@ -29,6 +30,7 @@ def compare_bits(
     *,
     classes: Mapping[str, Mask] | None = None,
     skip: Mask | None = None,
+    division: Division | None = None,
 ) -> Finding | None:
     """A finding where the bits of one output differ from the expected ones.
 
@@ -38,6 +40,7 @@ def compare_bits(
         observed: its bits after the launch, same shape.
         classes: input classes, as masks of the tensor's shape.
         skip: elements that another finding covers (never written).
+        division: how the kernel divides the output, where that is known.
 
     Returns:
         None where every element that is not skipped agrees.
@@ -47,7 +50,7 @@ def compare_bits(
         differs &= ~skip
     if not differs.any():
         return None
-    evidence = difference(spec, expected, observed, differs, classes or {})
+    evidence = difference(spec, expected, observed, differs, classes or {}, division)
     change, direction = _change(spec.format, expected[differs], observed[differs])
     where = explaining_class(differs, classes or {})
     message = (
@@ -57,7 +60,14 @@ def compare_bits(
     return Finding(FindingKind.MISMATCH, message, f"mismatch/{spec.name}/{change}/{where}", spec.name, evidence)
 
 
-def difference(spec: TensorSpec, expected: Raw, observed: Raw, differs: Mask, classes: Mapping[str, Mask]) -> Mismatch:
+def difference(
+    spec: TensorSpec,
+    expected: Raw,
+    observed: Raw,
+    differs: Mask,
+    classes: Mapping[str, Mask],
+    division: Division | None = None,
+) -> Mismatch:
     """The evidence for a difference; `differs` has at least one element set."""
     index = tuple(int(i) for i in np.argwhere(differs)[0])
     return Mismatch(
@@ -70,17 +80,23 @@ def difference(spec: TensorSpec, expected: Raw, observed: Raw, differs: Mask, cl
         largest_step=int(steps(spec.format, expected[differs], observed[differs]).max()),
         map=draw_map(differs),
         classes=_count_classes(differs, classes),
+        units=units_of(division, differs) if division else None,
     )
 
 
 def draw_map(differs: Mask) -> tuple[str, ...]:
-    """Rows down, columns across: `.` all agree, `+` some differ, `#` all differ; the first line gives the scale."""
-    plane = differs.reshape(-1, differs.shape[-1]) if differs.ndim > 1 else differs.reshape(-1, 1)
+    """Rows down, columns across: `.` all agree, `+` some differ, `#` all differ; the first line gives the scale.
+
+    A tensor of one dimension is one row.
+    """
+    plane = differs.reshape(-1, differs.shape[-1]) if differs.ndim > 1 else differs.reshape(1, -1)
     down = np.array_split(np.arange(plane.shape[0]), min(MAP_ROWS, plane.shape[0]))
     across = np.array_split(np.arange(plane.shape[1]), min(MAP_COLUMNS, plane.shape[1]))
     head = (
         f"rows 0-{plane.shape[0] - 1} down, columns 0-{plane.shape[1] - 1} across; "
         f"a mark is {len(down[0])} x {len(across[0])}"
+        if differs.ndim > 1
+        else f"elements 0-{plane.shape[1] - 1} across; a mark is {len(across[0])}"
     )
     return (head, *("".join(_mark(plane[np.ix_(rows, columns)]) for columns in across) for rows in down))
 

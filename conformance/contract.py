@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.conformance.case import Case, Shape
+from tileproof.conformance.division import Division
 from tileproof.kernels.device import Device
 from tileproof.kernels.launcher import Launch
 from tileproof.kernels.tensor import Tensor
@@ -160,6 +161,8 @@ class Contract:
         kernel: device, kernel name and an edited source (None: all as shipped) to a function that launches on tensors.
         any_nan: formats of which any NaN is right where one is expected: sign and payload are nobody's rule.
         obstacle: why a case cannot run on an architecture, in words; None where it can.
+        divisions: a case to how its kernel divides its outputs among tiles, warps and lanes, by output, where that is
+            known.
     """
 
     name: str
@@ -182,6 +185,7 @@ class Contract:
     kernel: Callable[[Device, str, EditedSource | None], Run]
     any_nan: tuple[str, ...] = ()
     obstacle: Callable[[Case, str], str | None] = lambda case, arch: None
+    divisions: Callable[[Case], Mapping[str, Division]] = lambda case: {}
 
     def check(self, case: Case) -> None:
         """Refuse a case whose parts this contract does not know, with near matches.

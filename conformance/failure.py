@@ -11,6 +11,7 @@ from tileproof.conformance.case import Case, parse_case
 from tileproof.conformance.contract import Contract, Rule, TensorSpec
 from tileproof.conformance.crash import DEFAULT_FOLDER
 from tileproof.conformance.events import FindingFound
+from tileproof.conformance.failure_units import unit_lines
 from tileproof.conformance.finding import Finding, FindingKind, Mismatch, Place
 from tileproof.conformance.registry import contract_of
 from tileproof.conformance.target import Coordinates
@@ -207,6 +208,7 @@ def _mismatch(finding: Finding, mismatch: Mismatch) -> list[str]:
         *(f"       {name:<{width}}  {bits}" for name, bits in values),
         f"{mismatch.count} of {mismatch.of} differ" + _share(mismatch),
         *mismatch.map,
+        *(unit_lines(mismatch.units) if mismatch.units else []),
     ]
 
 

@@ -41,7 +41,7 @@ class BitPattern:
 
     Args:
         format: the name of the number format, for example "E4M3FN".
-        raw: the bits in hexadecimal.
+        raw: the bits in hexadecimal; empty where no value is known, and `value` says why.
         fields: sign, exponent and mantissa bits, split by bars; without bars for an integer.
         value: the decoded value in decimal, "nan" or "inf".
     """
@@ -52,7 +52,7 @@ class BitPattern:
     value: str
 
     def __str__(self) -> str:
-        return f"{self.raw} {self.fields} = {self.value}"
+        return f"{self.raw} {self.fields} = {self.value}" if self.raw else self.value
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,29 @@ class InputClass:
 
 
 @dataclass(frozen=True)
+class UnitMap:
+    """One kind of unit as marks: ` ` no element, `.` none differs, `1` to `9` the tenths that do, `#` all."""
+
+    head: str
+    rows: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Units:
+    """A difference in units of the kernel's work; see `division`.
+
+    Args:
+        division: the units, in words.
+        where: the ones that hold the difference, in words.
+        maps: by tile, warp, fragment, and register and lane, as far as they are known.
+    """
+
+    division: str
+    where: str
+    maps: tuple[UnitMap, ...]
+
+
+@dataclass(frozen=True)
 class Mismatch:
     """Where and how an output differs from the expected one.
 
@@ -87,6 +110,7 @@ class Mismatch:
             zero or of NaN payload.
         map: a small text map, rows down and columns across; see `compare.draw_map`.
         classes: input classes with at least one member, those that differ first.
+        units: the same by tile, warp and lane, where it is known how the kernel divides its output.
     """
 
     index: tuple[int, ...]
@@ -98,6 +122,7 @@ class Mismatch:
     largest_step: int
     map: tuple[str, ...]
     classes: tuple[InputClass, ...]
+    units: Units | None = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from tileproof.conformance.contract import (
     Run,
     TensorSpec,
 )
+from tileproof.conformance.division import Division
 from tileproof.conformance.int8_layout_tokens import LAYOUT_TOKENS
 from tileproof.conformance.metainfer_w8a8_cases import (
     CONTRACT,
@@ -38,6 +39,7 @@ from tileproof.conformance.metainfer_w8a8_cases import (
     cases,
 )
 from tileproof.conformance.metainfer_w8a8_families import FAMILIES, first_arrivals, generate
+from tileproof.conformance.our_divisions import int8_gemm
 from tileproof.kernels.device import Device
 from tileproof.kernels.int8_gemm import Int8Gemm, Product
 from tileproof.kernels.launcher import NOTHING_TO_LAUNCH, Launch
@@ -220,6 +222,12 @@ def witnesses(output: str, index: tuple[int, ...]) -> tuple[tuple[str, tuple[int
     return (("x_scale", (index[0],)), ("w_scale", (index[1],))) if output == "out" else ()
 
 
+def divisions(case: Case) -> Mapping[str, Division]:
+    """Of the output, by route."""
+    division = int8_gemm(case.route, case.shape.size("M"))
+    return {"out": division} if division else {}
+
+
 def kernel(device: Device, name: str, source: EditedSource | None) -> Run:
     """The launcher on `device`, one kernel's text edited or all as shipped; the case names the kernel."""
     gemm = Int8Gemm(device, sources=None if source is None else {source.name: source.text})
@@ -252,4 +260,5 @@ METAINFER_W8A8_GEMM = Contract(
     witnesses=witnesses,
     kernel=kernel,
     obstacle=obstacle,
+    divisions=divisions,
 )

@@ -29,10 +29,12 @@ from tileproof.conformance.contract import (
     Run,
     TensorSpec,
 )
+from tileproof.conformance.division import Division
 from tileproof.conformance.gemm_families import BF16, FAMILIES, Extents
 from tileproof.conformance.layout import strides_of
 from tileproof.conformance.ninfer_gemm_cases import DIMENSIONS, KERNEL, PARTS, cases, contract_name, widths
 from tileproof.conformance.ninfer_gemm_rules import rules
+from tileproof.conformance.our_divisions import fp8_a8
 from tileproof.kernels.compile import architecture_number
 from tileproof.kernels.device import Device
 from tileproof.kernels.fp8_a8_call_site import CALL_SITES, CallSite
@@ -167,6 +169,11 @@ class Operator:
         column = (("weight_scales", index[1:]),) if len(self.site.outputs) == 1 else ()
         return (("scales", index[:1]), *column)
 
+    def divisions(self, case: Case) -> Mapping[str, Division]:
+        """Of the outputs, by route; an output begins at a whole tile."""
+        division = fp8_a8(case.route, paired=self.site.paired)
+        return dict.fromkeys(self.site.outputs, division) if division else {}
+
     def kernel(self, device: Device, name: str, source: EditedSource | None) -> Run:
         """The operator on a device; `source` stands in for the one kernel that it is a text of."""
         names = {kernel_name(route): route for route in Route}
@@ -205,6 +212,7 @@ class Operator:
             witnesses=self.witnesses,
             kernel=self.kernel,
             obstacle=self.obstacle,
+            divisions=self.divisions,
         )
 
 

@@ -298,11 +298,14 @@ class _Attempt:
 def differences(case: Case, results: Mapping[Coordinates, CaseResult]) -> Iterator[Finding]:
     """Findings where the outputs of the second and further results differ from those of the first."""
     (first, reference), *others = results.items()
-    specs = [spec for spec in contract_of(case).tensors(case.shape) if spec.role.is_written]
+    contract = contract_of(case)
+    divisions = contract.divisions(case)
+    specs = [spec for spec in contract.tensors(case.shape) if spec.role.is_written]
     for place, result in others:
         for spec in specs:
             ours, theirs = (raw_bits(one.outputs[spec.name]) for one in (reference, result))
-            found = compare_bits(spec, ours, theirs, skip=reference.undecided.get(spec.name))
+            skip = reference.undecided.get(spec.name)
+            found = compare_bits(spec, ours, theirs, skip=skip, division=divisions.get(spec.name))
             if found is not None:
                 pair = f"{first.target} and {place.target}"
                 yield replace(

@@ -17,7 +17,7 @@ from tileproof.conformance.bits import Raw, describe_byte, is_nan
 from tileproof.conformance.case import Case
 from tileproof.conformance.compare import compare_bits, difference, explaining_class, raw_bits, witness
 from tileproof.conformance.contract import REFUSED, Allowed, Arrays, Comparison, Contract, Mask, Right, Role
-from tileproof.conformance.finding import Finding, FindingKind, Mismatch
+from tileproof.conformance.finding import BitPattern, Finding, FindingKind, Mismatch
 from tileproof.conformance.layout import POISONS, Bytes, Layout
 from tileproof.kernels.launcher import Launch
 from tileproof.oracle.refusal import Refusal
@@ -118,18 +118,21 @@ class Evidence:
 
     def _elements(self, layout: Layout, classes: Mapping[str, Mask]) -> Iterator[Finding]:
         """Findings about the elements of one output; an element has at most one."""
-        spec = layout.spec
+        spec, division = layout.spec, self.contract.divisions(self.case).get(layout.spec.name)
         (expected, first), (other, second) = (self._settled(layout, one) for one in self.seen)
         unwritten = _shows_poison(layout, first, second)
         if unwritten.any():
             where = explaining_class(unwritten, classes)
-            evidence = difference(spec, expected, first, unwritten, classes)
+            evidence = difference(spec, expected, first, unwritten, classes, division)
+            if self.contract.comparison is Comparison.REPEAT:  # else the poison would be what is expected of itself
+                evidence = replace(evidence, expected=BitPattern(spec.format, "", "", "anything: nothing says what"))
             message = f"{spec.name}: {evidence.count} of {evidence.of} elements never written ({where})"
             yield Finding(FindingKind.UNWRITTEN, message, f"unwritten/{spec.name}/{where}", spec.name, evidence)
-        mismatch = compare_bits(spec, expected, first, classes=classes, skip=unwritten)
+        mismatch = compare_bits(spec, expected, first, classes=classes, skip=unwritten, division=division)
         if mismatch is not None:
             yield mismatch
-        unsettled = compare_bits(spec, other, second, classes=classes, skip=unwritten | (expected != first))
+        settled = unwritten | (expected != first)
+        unsettled = compare_bits(spec, other, second, classes=classes, skip=settled, division=division)
         if unsettled is not None:
             message = f"only with other poison and padding values: {unsettled.message}"
             yield replace(unsettled, message=message, signature=f"mismatch/{spec.name}/not repeatable")

@@ -1,6 +1,6 @@
 """A page as a contract, which the runner takes like any other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from tileproof.conformance.contract import (
     TensorSpec,
     Tier,
 )
+from tileproof.conformance.division import Division
 from tileproof.conformance.pages.binding import OWN, BoundPage
 from tileproof.conformance.pages.callable import caller_of
 from tileproof.conformance.pages.cases import cases_of, shapes
@@ -27,9 +28,11 @@ from tileproof.conformance.pages.families import FAMILIES
 from tileproof.conformance.pages.running import launcher_of
 from tileproof.conformance.pages.types import TYPES
 from tileproof.conformance.pages.user_code import PageError, call_named, defined_at
-from tileproof.conformance.pages.vocabulary import Around, Python
+from tileproof.conformance.pages.vocabulary import Around, Python, Tiles
 from tileproof.kernels.device import Device
 from tileproof.kernels.launcher import NOTHING_TO_LAUNCH
+from tileproof.oracle.fragments import find_fragments
+from tileproof.oracle.refusal import Refusal
 
 DEFAULT_FAMILIES = ("normal", "integers", "wide", "specials")
 
@@ -95,6 +98,7 @@ class _Own:
             witnesses=self.witnesses,
             kernel=self.kernel,
             any_nan=ANY_NAN[page.nan],
+            divisions=self.divisions(),
         )
 
     def cases(self, tier: Tier) -> Sequence[Case]:
@@ -125,6 +129,15 @@ class _Own:
     def witnesses(self, output: str, index: tuple[int, ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
         every = [self.bound.specs(shape) for shape in shapes(self.bound.page)]
         return witnesses_of(every, output, index)
+
+    def divisions(self) -> Callable[[Case], Mapping[str, Division]]:
+        """What the page says of its tiles, which is the same in every case. Raises: PageError."""
+        outputs = [spec.name for spec in self.bound.specs(shapes(self.bound.page)[0]) if spec.role.is_written]
+        made = {name: _division(self.bound.path.name, name, one) for name, one in self.bound.page.tiles.items()}
+        if unknown := [name for name in made if name not in outputs]:
+            known = ", ".join(outputs)
+            raise PageError(f"{self.bound.path.name}: tiles of {unknown[0]!r}", hint=f"outputs are {known}")
+        return lambda case: made
 
     def kernel(self, device: Device, name: str, source: EditedSource | None) -> Run:
         is_callable = isinstance(self.bound.page.kernel, Python)
@@ -173,6 +186,14 @@ class _LikeOurs(_Own):
 
     def expected(self, case: Case, values: Arrays, arch: str) -> Right:
         return self.taken.contract.expected(self.taken.case(case), values, arch)
+
+
+def _division(file: str, name: str, tiles: Tiles) -> Division:
+    try:
+        fragment = find_fragments(tiles.fragment).c if tiles.fragment else None
+        return Division(tiles.tile, tiles.warp, fragment, tiles.first_warp)
+    except Refusal as refusal:
+        raise PageError(f"{file}: tiles of {name}: {refusal.message}", hint=refusal.hint) from None
 
 
 def _check_like(bound: BoundPage, ours: Contract) -> None:

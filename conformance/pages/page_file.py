@@ -9,7 +9,7 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -18,7 +18,7 @@ from tileproof.conformance.pages.binding import BoundPage
 from tileproof.conformance.pages.contract import ANY_NAN, GIVEN, contract_of_page
 from tileproof.conformance.pages.families import FAMILIES
 from tileproof.conformance.pages.user_code import PageError, described
-from tileproof.conformance.pages.vocabulary import Cuda, Page, Ptx, Python
+from tileproof.conformance.pages.vocabulary import Cuda, Page, Ptx, Python, Tiles
 from tileproof.oracle.refusal import Refusal
 
 _NAME = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
@@ -106,10 +106,18 @@ def _mistakes(page: Page) -> list[str]:
         (bool(page.like) or not page.dtype, "dtype is given without like"),
         (isinstance(page.seeds, int) and page.seeds > 0, f"seeds is {page.seeds!r}, no number above 0"),
         (not page.like or page.inputs is None, "like and inputs are both given"),
+        (_says_tiles(page), f"tiles is {page.tiles!r}, no mapping of outputs to Tiles(tile=(rows, columns), ...)"),
         *_sizes(page),
         *_families(page),
     )
     return [words for holds, words in checks if not holds]
+
+
+def _says_tiles(page: Page) -> bool:
+    if not isinstance(page.tiles, Mapping) or not all(isinstance(one, Tiles) for one in page.tiles.values()):
+        return False
+    pairs = [pair for one in page.tiles.values() for pair in (one.tile, one.warp or one.tile)]
+    return all(isinstance(pair, tuple) and [type(n) for n in pair] == [int, int] for pair in pairs)
 
 
 def _sizes(page: Page) -> list[tuple[bool, str]]:

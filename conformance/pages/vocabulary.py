@@ -18,7 +18,7 @@ Functions name what they want: sizes by their names, tensors by theirs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -237,6 +237,24 @@ def within(values: ArrayLike, error: ArrayLike, type: str) -> Allowed:
     return Allowed(lower.view(kind.dtype), upper.view(kind.dtype))
 
 
+@dataclass(frozen=True)
+class Tiles:
+    """How the kernel divides an output, so that failures are told by tile, warp and lane.
+
+    Args:
+        tile: rows and columns of the output that a block makes.
+        warp: rows and columns of the tile that a warp makes, a warpgroup with `wgmma`; warps are counted row by row.
+        fragment: the matrix instruction whose accumulators fill that part, such as "mma.m16n8k16.f32.f16.f16" or
+            "wgmma.m64n128k16.f32.bf16.bf16".
+        first_warp: the number of the first warp that makes outputs, where a producer's come before.
+    """
+
+    tile: tuple[int, int]
+    warp: tuple[int, int] | None = None
+    fragment: str = ""
+    first_warp: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Page:
     """What one kernel must do.
@@ -263,6 +281,7 @@ class Page:
         nan: where a NaN is expected, any is right "floats" (of 16 and 32 bits), "any" (of eight-bit codes too), or none
             but the expected one, "bits".
         seeds: data seeds from 0 on.
+        tiles: by output, how the kernel divides it; failures then say which tile, warp and lane.
     """
 
     name: str
@@ -281,3 +300,4 @@ class Page:
     rules: Sequence[tuple[str, str]] = ()
     nan: str = "floats"
     seeds: int = 1
+    tiles: Mapping[str, Tiles] = field(default_factory=dict)

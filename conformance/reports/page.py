@@ -90,7 +90,7 @@ def _failure(failure: Failure, replay: Callable[[str], str], has_map: bool) -> d
 
 
 def _mismatch(mismatch: Mismatch, has_map: bool) -> dict[str, Any]:
-    return asdict(mismatch if has_map else replace(mismatch, map=()))
+    return asdict(mismatch if has_map else replace(mismatch, map=(), units=None))
 
 
 def _group(group: Group) -> dict[str, Any]:

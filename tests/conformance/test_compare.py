@@ -80,4 +80,8 @@ def test_the_map_shows_rows_and_columns_and_stays_small() -> None:
     assert lines[0] == "rows 0-99 down, columns 0-999 across; a mark is 7 x 16"
     assert len(lines) == 17
     assert set(lines[1:]) == {"." * 63 + "+"}
-    assert draw_map(np.array([True, False]))[1:] == ("#", ".")
+
+
+def test_the_map_of_a_tensor_of_one_dimension_is_a_row() -> None:
+    assert draw_map(np.array([True, False])) == ("elements 0-1 across; a mark is 1", "#.")
+    assert draw_map(np.arange(200) == 7)[1:] == (".+" + "." * 62,)

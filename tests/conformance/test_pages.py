@@ -73,6 +73,16 @@ def test_without_expected_a_result_is_held_to_a_second_run(tmp_path: Path) -> No
     assert {finding.kind for finding in findings(tmp_path, drawn)} == {FindingKind.MISMATCH}
 
 
+def test_an_unwritten_element_that_nothing_judges_is_not_said_to_be_as_expected(tmp_path: Path) -> None:
+    text = changed(", expected=expected", "").replace("def double(x):", "def double(x, y):")
+    text = text.replace("    return 2 * x\n\ndef tensors", "    y[:4] = 2 * x[:4]\n\ndef tensors")
+    (found,) = findings(tmp_path, text)
+    assert found.kind is FindingKind.UNWRITTEN
+    assert found.mismatch is not None
+    assert str(found.mismatch.expected) == "anything: nothing says what"
+    assert str(found.mismatch.observed).startswith("0xa5a5a5a5")
+
+
 def test_any_nan_of_32_bits_is_right_where_one_is_expected_and_no_number(tmp_path: Path) -> None:
     nan = "np.full(x.shape, 0x7FC00001, np.uint32).view(np.float32)"
     expects = changed("return 2 * x\n\nPAGE", "return np.full(x.shape, np.nan, np.float32)\n\nPAGE")
@@ -322,3 +332,33 @@ def test_only_the_combinations_that_a_kernel_takes_are_cases(tmp_path: Path) -> 
     assert [str(case.shape) for case in contract_in(tmp_path, text).cases(Tier.FULL)] == ["N4.M4", "N5.M5"]
     with pytest.raises(PageError, match="leaves no combination"):
         contract_in(tmp_path, text.replace("N == M", "N > 9"))
+
+
+def test_a_page_that_says_its_tiles_is_told_where_by_tile_warp_and_lane(tmp_path: Path) -> None:
+    text = changed("    return 2 * x\n\ndef tensors", "    y = 2 * x; y[9, 13] += 1; return y\n\ndef tensors")
+    text = text.replace("(N,)", "(N, 32)").replace('{"N": (5,)}', '{"N": (32,)}')
+    tiles = 'Tiles((32, 32), warp=(16, 16), fragment="mma.m16n8k16.f32.f16.f16", first_warp=4)'
+    (found,) = findings(tmp_path, text.replace('families=("normal",)', f'families=("normal",), tiles={{"y": {tiles}}}'))
+    assert found.mismatch is not None
+    assert found.mismatch.units is not None
+    assert found.mismatch.units.where == "the one that differs lies in warp 4, fragment (0, 1), lane 6, register 3"
+
+
+@pytest.mark.parametrize(
+    ("tiles", "told"),
+    [
+        ('{"z": Tiles((8, 8))}', "tiles of 'z'"),
+        ('{"y": 8}', "no mapping of outputs to Tiles"),
+        ('{"y": Tiles(8)}', "no mapping of outputs to Tiles"),
+        ('{"y": Tiles((8, 0))}', "tile of 8 x 0"),
+        ('{"y": Tiles((64, 64), warp=(48, 64))}', "a tile of 64 x 64 is not filled by one warp's part of 48 x 64"),
+        ('{"y": Tiles((64, 64), fragment="mma.m16n8k16.f32.f16.f16")}', "without the part"),
+        ('{"y": Tiles((64, 64), warp=(8, 64), fragment="mma.m16n8k16.f32.f16.f16")}', "not filled by one fragment"),
+        ('{"y": Tiles((64, 64), warp=(64, 64), fragment="mma.m16n8k15")}', "mma.m16n8k15"),
+        ('{"y": Tiles((4096, 4096))}', "the most is 1048576"),
+    ],
+)
+def test_tiles_that_cannot_be_are_refused_by_name(tiles: str, told: str, tmp_path: Path) -> None:
+    text = changed('families=("normal",)', f'families=("normal",), tiles={tiles}')
+    with pytest.raises(PageError, match=re.escape(told)):
+        contract_in(tmp_path, text)
