@@ -11,7 +11,6 @@ from enum import StrEnum
 import numpy as np
 
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.ptx.fast.lower import plain_barrier
 from tileproof.simulators.ptx.fast.turn import FastTurns, runs_of
 from tileproof.simulators.ptx.findings import FindingKind, Where
 from tileproof.simulators.ptx.machine import (
@@ -25,8 +24,8 @@ from tileproof.simulators.ptx.machine import (
 )
 from tileproof.simulators.ptx.machine.asynchronous import endings
 from tileproof.simulators.ptx.machine.budget import Late, Watch
-from tileproof.simulators.ptx.machine.compute import handlers
 from tileproof.simulators.ptx.machine.memory import Lanes
+from tileproof.simulators.ptx.machine.plan import plan_of
 from tileproof.simulators.ptx.machine.profile import Profile
 from tileproof.simulators.ptx.machine.registers import Selection, as_selection
 from tileproof.simulators.ptx.machine.residency import Residency
@@ -34,25 +33,11 @@ from tileproof.simulators.ptx.machine.schedule import PATIENCE_POLLS, Schedule, 
 from tileproof.simulators.ptx.machine.spin import SpinWatch
 from tileproof.simulators.ptx.machine.warp import WARP_SHIFT, distinct
 from tileproof.simulators.ptx.machine.wave import Wave
-from tileproof.simulators.ptx.program import NO_GUARD, NONE, FenceKind, Kind, Program, Step
+from tileproof.simulators.ptx.program import NO_GUARD, NONE, Kind, Program, Step
 from tileproof.simulators.ptx.trace.recorder import Recorder
 
 # A program counter behind every stop: the group no longer runs as one.
 _DONE = int(np.iinfo(np.int64).max)
-# What a thread does by itself, whatever the others of its warp do, and goes on to the next step.
-_ALONE = frozenset(
-    {
-        Kind.ARITHMETIC,
-        Kind.PACK,
-        Kind.UNPACK,
-        Kind.LOAD,
-        Kind.STORE,
-        Kind.ATOMIC,
-        Kind.FENCE,
-        Kind.COPY,
-        Kind.COPY_GROUP,
-    }
-)
 
 
 class EngineName(StrEnum):
@@ -103,17 +88,15 @@ class Engine:
         *,
         late: bool = False,
     ) -> None:
+        plan = plan_of(program)
         self._steps = program.steps
-        self._handlers = handlers(program)
+        self._handlers, self._alone, self._plain_barriers = plan.handlers, plan.alone, plan.plain_barriers
         self._has_warpgroups = program.has_warpgroups
-        self._alone = _steps_alone(program)
         self._recorder = recorder
         self._profile = profile
         self._schedule = schedule
         self._watch = watch
         self._fast = FastTurns(program, arch, late=late) if name is EngineName.FAST else None
-        barriers = [step for step in program.steps if step.kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE)]
-        self._plain_barriers = all(plain_barrier(step, program) for step in barriers)
         self.handed_back = 0
 
     def run(self, wave: Wave) -> None:
@@ -273,20 +256,6 @@ class Engine:
         wave.order.block_barrier(lanes)
         wave.changes += 2  # they came, and they went on
         return True
-
-
-def _steps_alone(program: Program) -> list[int]:
-    """For each step how many steps from there on, one after the other, threads make by themselves."""
-    counts = [0]
-    for step in reversed(program.steps):
-        counts.append(counts[-1] + 1 if step.kind in _ALONE and not _fences_proxy(step) else 0)
-    return counts[:0:-1]
-
-
-def _fences_proxy(step: Step) -> bool:
-    """Whether a step is a fence towards the async proxy. A warp that makes it in parts knows different things in its
-    lanes, and until its next barrier the order's short cuts are closed to it."""
-    return step.fence is not None and step.fence.kind is FenceKind.ASYNC_PROXY
 
 
 def _guarded(wave: Wave, step: Step, selection: Selection) -> Selection | None:
