@@ -151,7 +151,7 @@ class Campaign:
             again: also what survived in an earlier run.
         """
         known = {name: one for name, one in self.done(path).items() if not again or one.outcome is not Outcome.SURVIVED}
-        tasks = [self._task(mutant) for mutant in self.mutants if mutant.id not in known]
+        tasks = [task for task in self.tasks() if task.mutant.id not in known]
         path.parent.mkdir(parents=True, exist_ok=True)
         decide = partial(run_mutant, coordinates=self.coordinates, budget=budget)
         end = None if minutes is None else time.monotonic() + 60 * minutes
@@ -162,6 +162,10 @@ class Campaign:
                 if end is not None and time.monotonic() > end:
                     break
         write_results(path, read_results(path).values())
+
+    def tasks(self) -> Iterator[Task]:
+        """What there is to decide, in the order in which it runs."""
+        return map(self._task, self.mutants)
 
     def _task(self, mutant: Mutant) -> Task:
         cases = self.reach.cases(mutant)
