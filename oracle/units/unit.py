@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from tileproof.oracle.evidence import Evidence
 from tileproof.oracle.formats import FLOAT16, FLOAT32, FloatFormat
+from tileproof.oracle.refusal import Refusal
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,10 @@ class Conversion:
     """How a unit turns its exact sum into the accumulator's format, in one step.
 
     Overflow gives an infinity even where the conversion cuts; a zero result is +0; a NaN is `format.nan_code`.
+
+    Raises:
+        Refusal: rounding to nearest other than to a whole float16, or cutting other than to float32 or a part of it:
+            no unit does that, and the array twin does not know it.
     """
 
     name: str
@@ -25,6 +30,15 @@ class Conversion:
     kept_bits: int
     #: To the nearest value, ties to even; otherwise cut toward zero.
     nearest: bool
+
+    def __post_init__(self) -> None:
+        modelled = self.kept_bits == 10 if self.nearest else 0 <= self.kept_bits <= 23
+        if self.format != (FLOAT16 if self.nearest else FLOAT32) or not modelled:
+            how = "rounds to nearest" if self.nearest else "cuts"
+            raise Refusal(
+                f"no modelled unit {how} to {self.kept_bits} fraction bits of {self.format.name}",
+                hint="a unit rounds to float16 with its 10 fraction bits, or cuts to at most 23 of float32",
+            )
 
 
 CUT_TO_FLOAT32 = Conversion("RZ-FP32", FLOAT32, kept_bits=23, nearest=False)

@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tileproof.oracle.formats import FLOAT16, FLOAT32, FloatFormat
 from tileproof.oracle.matrix_unit import define, multiply_add
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.units.instruction import parse_instruction
+from tileproof.oracle.units.unit import Conversion
 from tileproof.oracle.units.unit_table import ENTRIES
 
 NAME = "mma.m16n8k32.f32.e4m3.e4m3"
@@ -119,3 +121,12 @@ def test_every_name_of_the_table_is_parsed_to_its_instruction() -> None:
     for entry in ENTRIES:
         for instruction in entry.instructions():
             assert parse_instruction(instruction.name) == instruction
+
+
+@pytest.mark.parametrize(
+    ("format_", "kept_bits", "nearest"),
+    [(FLOAT32, 23, True), (FLOAT16, 7, True), (FLOAT16, 10, False), (FLOAT32, 24, False), (FLOAT32, -1, False)],
+)
+def test_a_conversion_that_no_unit_has(format_: FloatFormat, kept_bits: int, nearest: bool) -> None:
+    with pytest.raises(Refusal, match="no modelled unit"):
+        Conversion("made up", format_, kept_bits=kept_bits, nearest=nearest)

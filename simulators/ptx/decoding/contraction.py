@@ -7,7 +7,8 @@ device runs them unfused, or all of them fused; where both operands of an additi
 one is. Which of its pairs an assembler fuses, it decides one by one: the two ways are the ends of that.
 
 A pair is a product whose register the addition reads directly. It reaches it within a block, or each of the registers
-that take part has one definition, as compilers write. What reaches through `mov` or `neg` is not found.
+that take part has one definition, as compilers write. What reaches through `mov` or `neg` is not found, nor a product
+that overwrites its own factor (`mul x, x, a`).
 """
 
 from bisect import bisect_right
