@@ -84,7 +84,10 @@ class FindingFound:
 
 @dataclass(frozen=True)
 class CaseFinished:
-    """The case ran to its verdict: passed without a finding, else failed."""
+    """The case ran to its verdict: passed without a finding, else failed.
+
+    `kernels` are the keys of the kernels that it launched; see `evidence.kernel_key`.
+    """
 
     case: str
     target: Target
@@ -93,6 +96,7 @@ class CaseFinished:
     seconds: float
     output_digest: str
     notes: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

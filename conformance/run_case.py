@@ -31,6 +31,7 @@ from tileproof.conformance.contract import (
     Run,
 )
 from tileproof.conformance.device_findings import device_findings, device_notes
+from tileproof.conformance.evidence.kernel_key import kernel_keys
 from tileproof.conformance.finding import Finding, FindingKind
 from tileproof.conformance.layout import Bytes, Layout, has_exact_bounds, lay_out
 from tileproof.conformance.registry import contract_of, contracts
@@ -38,6 +39,7 @@ from tileproof.conformance.verdict import Evidence, Observation
 from tileproof.kernels.device import Buffer, Device, Report
 from tileproof.kernels.launcher import Launch
 from tileproof.kernels.tensor import Tensor
+from tileproof.kernels.watch import watched
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.machine.budget import BudgetExceeded
 
@@ -74,6 +76,7 @@ class CaseResult:
         output_digest: SHA-256 over the outputs' elements of the first run; equal digests are equal outputs.
         outputs: the outputs of the first run, by tensor name; empty where nothing was launched.
         undecided: for outputs that have sets of right values, which elements have more than one.
+        kernels: keys of the kernels that the first run launched, each once; see `evidence.kernel_key`.
     """
 
     case: Case
@@ -84,6 +87,7 @@ class CaseResult:
     output_digest: str = ""
     outputs: Arrays = field(default_factory=dict, repr=False, compare=False)
     undecided: Mapping[str, Mask] = field(default_factory=dict, repr=False, compare=False)
+    kernels: tuple[str, ...] = ()
 
 
 def run_case(
@@ -118,7 +122,8 @@ def run_case(
     open_ends = contract.comparison in (Comparison.SET, Comparison.BOUND)
     observed: list[Observation] = []
     try:
-        observed.append(_observe(layouts, values, device, launch, 0, open_ends))
+        with watched() as launched:
+            observed.append(_observe(layouts, values, device, launch, 0, open_ends))
         with _elsewhere_in_shared_memory(device):
             observed.append(_observe(layouts, values, device, launch, 1, open_ends))
     except BudgetExceeded as exceeded:
@@ -136,6 +141,7 @@ def run_case(
         output_digest=_digest(outputs),
         outputs=outputs,
         undecided=undecided(evidence.right) if outputs and open_ends else {},
+        kernels=kernel_keys(launched),
     )
 
 

@@ -234,7 +234,14 @@ class Session(Run):
     def _judge(self, record: CrashRecord, attempt: "_Attempt", result: CaseResult, target: Target) -> Iterator[Event]:
         yield from self._settle(record, attempt, (target,), result.findings)
         yield CaseFinished(
-            record.case, target, not result.findings, result.route, result.seconds, result.output_digest, result.notes
+            case=record.case,
+            target=target,
+            passed=not result.findings,
+            route=result.route,
+            seconds=result.seconds,
+            output_digest=result.output_digest,
+            notes=result.notes,
+            kernels=result.kernels,
         )
 
     def _compare(self, attempt: "_Attempt", results: Mapping[Coordinates, CaseResult]) -> Iterator[Event]:

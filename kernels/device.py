@@ -198,3 +198,11 @@ class KnowsItsBuffers(Protocol):
 
     def owns(self, buffer: Any) -> bool:
         """Whether `buffer` lives on this device."""
+
+
+@runtime_checkable
+class Compiles(Protocol):
+    """A device that has its own way from a source to a module, one that keeps modules for example."""
+
+    def compile(self, source: str, *, name: str, arch: str, defines: tuple[str, ...]) -> CompiledModule:
+        """As `compile_source`."""

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from tileproof.kernels.compile import compile_source
-from tileproof.kernels.device import Argument, Device, DeviceFinding, Extent3, KnowsItsBuffers, Report
+from tileproof.kernels.device import Argument, Compiles, Device, DeviceFinding, Extent3, KnowsItsBuffers, Report
 from tileproof.kernels.tensor import Tensor, contiguous_strides
+from tileproof.kernels.watch import tell
 from tileproof.oracle.refusal import Refusal
 
 # CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute Capability".
@@ -134,7 +135,9 @@ class Kernel:
     def __init__(self, device: Device, *, name: str, source: str, defines: tuple[str, ...] = ()) -> None:
         self.device = device
         self.name = name
-        self.functions = device.load(compile_source(source, name=f"{name}.cu", arch=device.arch, defines=defines))
+        compiled = device.compile if isinstance(device, Compiles) else compile_source
+        self.module = compiled(source, name=f"{name}.cu", arch=device.arch, defines=defines)
+        self.functions = device.load(self.module)
 
     def launch(
         self,
@@ -157,6 +160,7 @@ class Kernel:
             return Launch(self.name, entry, NOTHING_TO_LAUNCH, grid, block, None)
         _check_extents(entry, grid, block)
         function = self.functions[entry]
+        tell(self.module, entry)
         report = function.launch(grid=grid, block=block, args=args, shared_bytes=shared_bytes, cluster=cluster)
         return Launch(self.name, entry, route, grid, block, report)
 

@@ -11,6 +11,8 @@ from tileproof.kernels.compile import VIRTUAL_ROOT
 
 _INCLUDE = re.compile(r'#include "(\w+\.cuh)"')
 
+_INCLUDES = re.compile(r'^#include "(\w+\.cuh)"', re.MULTILINE)
+
 
 def kernel_text(name: str) -> str:
     """The text of `name`.cu."""
@@ -25,6 +27,17 @@ def source_text(file: str) -> str:
 def expanded(name: str) -> str:
     """The text of `name`.cu with each of our headers in place of its first `#include`."""
     return "\n".join(_lines(f"{name}.cu", set())) + "\n"
+
+
+def with_headers(text: str) -> str:
+    """A text behind all of our headers that it includes, directly or not: what its code depends on, for a digest."""
+    seen: set[str] = set()
+    left = [text]
+    for one in left:  # which grows
+        fresh = [file for file in _INCLUDES.findall(one) if file not in seen]
+        seen.update(fresh)
+        left += map(_read, dict.fromkeys(fresh))
+    return "".join([*(f"{file}\n{_read(file)}" for file in sorted(seen)), text])
 
 
 def _lines(file: str, seen: set[str]) -> list[str]:

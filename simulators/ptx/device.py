@@ -52,9 +52,15 @@ SHARED_BASES = (0x400, 0x410, 0x420, 0x440, 0x480, 0x500, 0x600, 0x800)
 
 
 @lru_cache(maxsize=32)
+def parsed(text: str) -> Module:
+    """A module as its text says it. Raises: PtxSyntaxError, as the parser."""
+    return parse_module(text)
+
+
+@lru_cache(maxsize=32)
 def decoded(text: str, contraction: Contraction) -> tuple[Module, Mapping[str, Program]]:
     """A module and its kernels; both are immutable, so devices share them."""
-    module = parse_module(text)
+    module = parsed(text)
     return module, {name: decode_entry(module, entry, contraction) for name, entry in module.entries.items()}
 
 

@@ -40,7 +40,7 @@ def all_events() -> list[Event]:
         CrashFileFailed(SMALL, "ABCDEFG", "cannot be written: No space left on device"),
         CaseStarted(SMALL, Target.SIM, "ABCDEFG", "w.npy:w\udcff"),
         FindingFound(SMALL, (Target.SIM,), "ABCDEFG", finding),
-        CaseFinished(SMALL, Target.SIM, False, "scalar", 0.5, "d", ("a note",)),
+        CaseFinished(SMALL, Target.SIM, False, "scalar", 0.5, "d", ("a note",), ("kernel/entry@0a",)),
         CaseErrored(SMALL, Target.SIM, "ABCDEFG", "not modelled", "Traceback ..."),
         CaseNotRun(SMALL, Target.GPU, "no GPU"),
         TargetsCompared(SMALL, (Target.SIM, Target.GPU), True),

@@ -3,6 +3,7 @@
 python tests/h200/digests.py EVENTS.ndjson... EVIDENCE.json
 
 Where a contract leaves an output open, both targets may pass with different bytes; such cases are listed by themselves.
+`launched` says which kernels ran, with the digest of the normal form of their PTX: that is what the evidence is of.
 """
 
 import json
@@ -15,9 +16,12 @@ from typing import Any
 def main() -> None:
     runs = [[json.loads(line) for line in Path(name).read_text().splitlines()] for name in sys.argv[1:-1]]
     cases: dict[str, dict[str, str]] = {}
+    kernels: dict[tuple[str, ...], list[str]] = {}
     for event in (event for events in runs for event in events if event["event"] == "case-finished"):
         assert event["passed"], event["case"]
         cases.setdefault(event["case"], {})[event["target"]] = event["output_digest"]
+        if event["target"] == "gpu":
+            kernels.setdefault(tuple(event["kernels"]), []).append(event["case"])
     started, finished = runs[0][0], [events[-1] for events in runs]
     same = {case: digests["gpu"] for case, digests in cases.items() if digests["sim"] == digests["gpu"]}
     evidence = {
@@ -31,6 +35,7 @@ def main() -> None:
         "differing": sum(end["differing"] for end in finished),
         "digests": same,
         "passed_with_different_bytes": sorted(cases.keys() - same.keys()),
+        "launched": [{"kernels": ran, "cases": sorted(set(those))} for ran, those in sorted(kernels.items())],
     }
     Path(sys.argv[-1]).write_text(json.dumps(evidence, indent=0) + "\n")
 

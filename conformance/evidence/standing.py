@@ -1,0 +1,38 @@
+"""Whether what a GPU confirmed still stands for the code of today.
+
+A case's mark stands where some recording of it ran every kernel that the case launches today, each with today's PTX.
+An edited kernel so loses the marks of its cases until they run again; a renamed register or a moved line does not.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+
+from tileproof.conformance.evidence.kernel_key import KernelKey
+from tileproof.conformance.evidence.recordings import Confirmation
+
+
+class Standing(StrEnum):
+    """CONFIRMED: as today. LOST: it ran with other PTX, or it is not known with which. NEVER: no recording has it."""
+
+    CONFIRMED = "confirmed"
+    LOST = "lost"
+    NEVER = "never"
+
+
+def standing(today: Sequence[KernelKey], confirmed: Iterable[Confirmation]) -> Standing:
+    """The standing of a case.
+
+    Args:
+        today: the kernels that it launches today; none where nothing is launched, so that there is nothing to lose.
+        confirmed: the recordings of it.
+    """
+    known = list(confirmed)
+    if any(all(one.kernels.get(key.instance) == key.digest for key in today) for one in known):
+        return Standing.CONFIRMED
+    return Standing.LOST if known else Standing.NEVER
+
+
+def lost_kernels(today: Sequence[KernelKey], confirmed: Iterable[Confirmation]) -> tuple[str, ...]:
+    """The instances of today's kernels that no recording of the case ran as they are."""
+    known: list[Mapping[str, str]] = [one.kernels for one in confirmed]
+    return tuple(key.instance for key in today if all(one.get(key.instance) != key.digest for one in known))
