@@ -12,6 +12,7 @@ from tileproof.conformance.contract import Tier
 from tileproof.conformance.int8_layout_tokens import LAYOUT_TOKENS
 from tileproof.conformance.metainfer_w8a8_families import CONVERSION_DEPTH, FAMILIES
 from tileproof.kernels.int8_arms import ARMS, WGMMA, TileArm
+from tileproof.oracle.layouts import PACKS
 
 CONTRACT = "metainfer_w8a8_gemm"
 KERNEL = "int8_gemm"
@@ -129,3 +130,35 @@ def _full(routes: Routes) -> Iterator[Case]:
             yield _case(routes, route, token, (16, 128, 256), next(families), splits=splits)
     for m, n, k in product((1, 2, 3), (1, 2, 127, 128, 129), (1, 2, 3, 31, 65)):
         yield _case(routes, SCALAR, "nk8" if (n + k) % 2 else "kn8", (m, n, k), next(families))
+    yield from _every_variant(routes)
+
+
+def _every_variant(routes: Routes) -> Iterator[Case]:
+    """What each compiled variant must see itself: codes at every place, ties, odd scales, every remainder of a loop.
+
+    A variant is compiled for an order of the weight; what it does beyond addresses is not known to be what the next one
+    does.
+    """
+    for token in TOKENS:
+        record = PACKS[LAYOUT_TOKENS[token]]
+        k, n = record.k_multiple, record.n_multiple
+        yield _case(routes, SCALAR, token, (2, n if n > 1 else 9, k if k > 1 else 21), "uniform")
+        yield _case(routes, SCALAR, token, (1, 3 * n, 2 * k), "extremes")
+        for route, splits in ((FUSED, 4), (PARTIAL, 2), (IN_BLOCK, 0)):
+            yield _case(routes, route, token, (16, 128, 512), "uniform", splits=splits)
+            yield _case(routes, route, token, (15, 128, 256), "ties", splits=splits)
+            yield _case(routes, route, token, (31, 128, 512), "uniform", splits=splits)
+            yield _case(routes, route, token, (30, 128, 256), "odd-scales", splits=splits)
+    for token, k in product(("kn8", "nk8", "p64"), range(1, 10)):
+        yield _case(routes, SCALAR, token, (2, 64, k), "uniform")
+    # The planes of a split are added four at a time, then those that are left.
+    for splits, (route, family) in product(
+        (4, 6, 7, 8, 9), ((FUSED, "uniform"), (PARTIAL, "uniform"), (PARTIAL, "ties"))
+    ):
+        yield _case(routes, route, "nk8", (17 if splits % 2 else 3, 64, 64 * splits), family, splits=splits)
+    for family in ("odd-scales", "ties", "association"):
+        for arm in (*(one.name for one in ARMS.values() if isinstance(one, TileArm)), *(one.name for one in WGMMA)):
+            columns = ARMS[arm].columns if arm in ARMS else 256  # type: ignore[union-attr]
+            yield _case(routes, arm, "nk8", (13, columns, 128), family)
+        for route, splits in ((FUSED, 2), (PARTIAL, 2), (IN_BLOCK, 0)):
+            yield _case(routes, route, "nk8", (13, 64, 128), family, splits=splits)
