@@ -24,6 +24,10 @@ TMA, FALLBACK = "tma", "fallback"
 SMALL = 3 * TILE_ROWS * TILE_ROWS
 """Products of a shape that the fallback takes beside the tiled routes."""
 
+LARGE_WEIGHT = 640 * 1024
+"""Elements of a weight from which on a case takes the simulator four seconds and more: of the soak tier. The depths
+that it takes from the two widest operators are in the full tier of the other three."""
+
 Routes = Callable[[Shape], tuple[str, ...]]
 
 
@@ -65,8 +69,10 @@ def widths(site: CallSite, rows: int) -> tuple[int, ...]:
 
 def cases(site: CallSite, routes: Routes, tier: Tier) -> tuple[Case, ...]:
     """The cases of a tier, in a fixed order."""
-    smoke = [case for group in (_usual, _tma, _ragged, _odd) for case in group(site, routes)]
-    return tuple(dict.fromkeys(smoke if tier is Tier.SMOKE else (*smoke, *_full(site, routes))))
+    found = [case for group in (_usual, _tma, _ragged, _odd) for case in group(site, routes)]
+    if tier is not Tier.SMOKE:
+        found += (case for case in _further(site, routes) if tier is Tier.SOAK or not _long(case.shape))
+    return tuple(dict.fromkeys(found))
 
 
 def _case(site: CallSite, routes: Routes, shape: Shape, family: str, route: str | None = None) -> Case:
@@ -153,7 +159,12 @@ def _views(rows: int) -> Iterator[Shape]:
     yield _shape(2, rows, 128, View("o", pad=1))
 
 
-def _full(site: CallSite, routes: Routes) -> Iterator[Case]:
+def _long(shape: Shape) -> bool:
+    """Whether it is left to the soak tier."""
+    return shape.size("N") * shape.size("K") >= LARGE_WEIGHT
+
+
+def _further(site: CallSite, routes: Routes) -> Iterator[Case]:
     rows, total = PARTS[site.name].rows, PARTS[site.name].total
     families = cycle(FAMILIES)
     edges = (127, 128, 129, 191, 192, 193, 255, 256, 257)
