@@ -265,6 +265,8 @@ def _say_replay(one: Replay) -> None:
         _say("      as recorded" if one.same_signature else "      but not as recorded")
     for finding in one.findings:
         _say(f"      {finding.kind}: {finding.message}")
+    if one.same_signature and one.record and one.record.why:
+        _say(f"      why, as recorded: {one.record.why}")
 
 
 def _say_skipped(file: InputFile) -> None:

@@ -21,6 +21,7 @@ from rich.text import Text
 from tileproof.conformance.crash import DEFAULT_FOLDER
 from tileproof.conformance.events import (
     CaseErrored,
+    CaseExplained,
     CaseFinished,
     CaseNotRun,
     CaseStarted,
@@ -89,6 +90,7 @@ class Console:
         self._err = open_console(err)
         self._progress: _Progress = _Bar(err) if err.isatty() else _Lines(err)
         self._findings: list[FindingFound] = []
+        self._explained: list[CaseExplained] = []
         self._errors: list[CaseErrored] = []
         self._places: tuple[Coordinates, ...] = ()
         self._reasons: list[TargetUnavailable] = []
@@ -110,6 +112,8 @@ class Console:
                 self._progress.case(event.case)
             case FindingFound():
                 self._findings.append(event)
+            case CaseExplained():
+                self._explained.append(event)
             case CaseFinished():
                 self._progress.step(failed=not event.passed)
             case CaseErrored():
@@ -125,9 +129,8 @@ class Console:
                 pass
 
     def _finish(self, event: RunFinished) -> None:
-        failures = gather(
-            found if found.crash not in self._lost else replace(found, crash="") for found in self._findings
-        )
+        kept = (found if found.crash not in self._lost else replace(found, crash="") for found in self._findings)
+        failures = gather(kept, self._explained)
         for failure in failures[:MAX_FAILURES]:
             self._print(["", *describe_failure(failure, self._places, self._crashes, self._page)])
         self._print(_cut(failures))

@@ -161,6 +161,7 @@ class Contract:
         kernel: device, kernel name and an edited source (None: all as shipped) to a function that launches on tensors.
         any_nan: formats of which any NaN is right where one is expected: sign and payload are nobody's rule.
         obstacle: why a case cannot run on an architecture, in words; None where it can.
+        like: the contract of ours that judges a user's page, whose wrong rules triage tries; empty for others.
         divisions: a case to how its kernel divides its outputs among tiles, warps and lanes, by output, where that is
             known.
     """
@@ -185,6 +186,7 @@ class Contract:
     kernel: Callable[[Device, str, EditedSource | None], Run]
     any_nan: tuple[str, ...] = ()
     obstacle: Callable[[Case, str], str | None] = lambda case, arch: None
+    like: str = ""
     divisions: Callable[[Case], Mapping[str, Division]] = lambda case: {}
 
     def check(self, case: Case) -> None:

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from tileproof.conformance.contract import Arrays
 from tileproof.conformance.environment import Environment
-from tileproof.conformance.finding import Finding
+from tileproof.conformance.finding import Finding, Why
 from tileproof.conformance.input_file import is_there, read_arrays
 from tileproof.conformance.records import from_json, parse_json, shorten, to_json
 from tileproof.conformance.target import Coordinates
@@ -97,6 +97,7 @@ class CrashRecord:
         findings: what was found.
         error: why there was no verdict, where there was none.
         page: the file of a user's page that has the contract; a reader runs no page that it was not given by hand.
+        why: the first explanation, where one was looked for.
     """
 
     format: int
@@ -113,6 +114,7 @@ class CrashRecord:
     findings: tuple[Finding, ...] = field(default=())
     error: str = ""
     page: str = ""
+    why: Why | None = None
 
     @property
     def short_id(self) -> str:

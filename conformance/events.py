@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from tileproof.conformance.environment import Environment
-from tileproof.conformance.finding import Finding
+from tileproof.conformance.finding import Finding, Why
 from tileproof.conformance.records import from_json, parse_json, to_json
 from tileproof.conformance.target import Coordinates, Target
 from tileproof.oracle.refusal import Refusal
@@ -80,6 +80,15 @@ class FindingFound:
     crash: str
     finding: Finding
     origin: str = ""
+
+
+@dataclass(frozen=True)
+class CaseExplained:
+    """Why a case failed, as far as that could be told beside the run; not of cases like one that was explained."""
+
+    case: str
+    target: Target
+    why: Why
 
 
 @dataclass(frozen=True)
@@ -178,6 +187,7 @@ Event = (
     | CrashFileFailed
     | CaseStarted
     | FindingFound
+    | CaseExplained
     | CaseFinished
     | CaseErrored
     | CaseNotRun
@@ -191,6 +201,7 @@ _TYPES: tuple[type[Event], ...] = (
     CrashFileFailed,
     CaseStarted,
     FindingFound,
+    CaseExplained,
     CaseFinished,
     CaseErrored,
     CaseNotRun,

@@ -3,18 +3,18 @@
 import math
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tileproof.conformance.case import Case, parse_case
 from tileproof.conformance.contract import Contract, Rule, TensorSpec
 from tileproof.conformance.crash import DEFAULT_FOLDER
-from tileproof.conformance.events import FindingFound
+from tileproof.conformance.events import CaseExplained, FindingFound
 from tileproof.conformance.failure_units import unit_lines
 from tileproof.conformance.finding import Finding, FindingKind, Mismatch, Place
 from tileproof.conformance.registry import contract_of
-from tileproof.conformance.target import Coordinates
+from tileproof.conformance.target import Coordinates, Target
 
 INDENT = "      "
 MAX_RULES = 3
@@ -57,10 +57,12 @@ class Group:
     Args:
         smallest: the finding of the case with the fewest elements; ties go to the first id.
         cases: all cases that have it.
+        explained: why one of them failed, that of `smallest` if it was; None where none was.
     """
 
     smallest: FindingFound
     cases: frozenset[str]
+    explained: CaseExplained | None = None
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,20 @@ class Failure:
     also: tuple[Group, ...]
 
 
-def gather(findings: Iterable[FindingFound]) -> tuple[Failure, ...]:
-    """Findings by contract, kernel, targets and signature, and those folded into failures; causes come first."""
+def gather(findings: Iterable[FindingFound], reasons: Iterable[CaseExplained] = ()) -> tuple[Failure, ...]:
+    """Findings by contract, kernel, targets and signature, and those folded into failures; causes come first.
+
+    Args:
+        findings: of a run.
+        reasons: why its cases failed, of some of them.
+    """
+    explained = {(one.case, one.target): one for one in reasons}
     by_signature: dict[tuple[object, ...], list[FindingFound]] = {}
     for found in findings:
         case = parse_case(found.case)
         key = (case.contract, case.kernel, found.targets, found.finding.signature)
         by_signature.setdefault(key, []).append(found)
-    groups = [Group(min(members, key=_size), frozenset(f.case for f in members)) for members in by_signature.values()]
+    groups = [_group(members, explained) for members in by_signature.values()]
     groups.sort(key=lambda group: (_CAUSE_ORDER.index(group.smallest.finding.kind), -len(group.cases)))
     folded: list[list[Group]] = []
     with_case: dict[str, list[list[Group]]] = {}
@@ -124,6 +132,7 @@ def describe_failure(
         f"{INDENT}on     {where}" + (f", inputs from {found.origin}" if found.origin else ""),
         f"{INDENT}shape  {_tensors(contract, case)}",
         *(f"{INDENT}{line}" for line in _evidence(found.finding)),
+        *(f"{INDENT}{line}" for line in why_lines(failure.head)),
         *(f"{INDENT}rule   {rule.name}: {rule.value}" for rule in rules),
         *(f"{INDENT}also   {_also(group)}" for group in failure.also[:MAX_ALSO]),
     ]
@@ -137,6 +146,23 @@ def describe_failure(
         else "no crash file could be kept"
     )
     return [*lines, f"{INDENT}{replay}"]
+
+
+def why_lines(group: Group) -> list[str]:
+    """The first explanation with its proof, and of which case it is where that is another one."""
+    one = group.explained
+    if one is None:
+        return []
+    of = "" if one.case == group.smallest.case else f"; said of {one.case}"
+    return [f"why    {one.why}{of}"]
+
+
+def _group(members: list[FindingFound], explained: Mapping[tuple[str, Target], CaseExplained]) -> Group:
+    """The explanation is the smallest case's; else of the smallest that has a text; else of any."""
+    ordered = sorted(members, key=_size)
+    known = [explained[key] for one in ordered if (key := (one.case, one.targets[0])) in explained]
+    told = next((one for one in known if one.why.text), known[0] if known else None)
+    return Group(ordered[0], frozenset(one.case for one in members), told)
 
 
 def _belongs(group: Group, head: Group) -> bool:

@@ -144,6 +144,33 @@ class Place:
     count: int
 
 
+class Proof(StrEnum):
+    """How well an explanation stands; see docs/triage.md."""
+
+    SEEN = "seen"
+    PROVED = "proved"
+    GUESS = "guess"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Why:
+    """The first explanation of a failed case.
+
+    Args:
+        state: how well it stands; NONE where there is no explanation.
+        text: the cause in words; empty where there is none.
+        proof: what the state rests on, with counts, or why there is no explanation.
+    """
+
+    state: Proof
+    text: str
+    proof: str
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.proof})" if self.text else self.proof
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing wrong with one case.

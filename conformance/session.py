@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tileproof.conformance.case import Case
 from tileproof.conformance.compare import compare_bits, raw_bits
@@ -21,6 +22,7 @@ from tileproof.conformance.crash import FORMAT, CrashFolder, CrashRecord, Status
 from tileproof.conformance.environment import capture
 from tileproof.conformance.events import (
     CaseErrored,
+    CaseExplained,
     CaseFinished,
     CaseNotRun,
     CaseStarted,
@@ -32,13 +34,16 @@ from tileproof.conformance.events import (
     TargetUnavailable,
 )
 from tileproof.conformance.faults import fault as find_fault
-from tileproof.conformance.finding import Finding
+from tileproof.conformance.finding import Finding, Why
 from tileproof.conformance.registry import contract_of
 from tileproof.conformance.run_case import CaseResult, case_inputs
 from tileproof.conformance.tally import Tally
 from tileproof.conformance.target import Coordinates, Target
 from tileproof.conformance.worker import CASE_DEADLINE_S, DeviceLost, InProcess, InternalError, Job, Runner, Worker
 from tileproof.oracle.refusal import Refusal
+
+if TYPE_CHECKING:
+    from tileproof.conformance.triage.first import Reasons
 
 FIRST_FAILURE = "stopped at the first failure"
 
@@ -161,6 +166,7 @@ class Session(Run):
         self._crashes = crashes
         self._runners = runners
         self._unavailable: dict[Target, str] = {}
+        self._reasons: Reasons | None = None
 
     def all_cases(self) -> Iterator[Event]:
         """One case after another."""
@@ -232,7 +238,7 @@ class Session(Run):
             yield from self._judge(record, attempt, result, target)
 
     def _judge(self, record: CrashRecord, attempt: "_Attempt", result: CaseResult, target: Target) -> Iterator[Event]:
-        yield from self._settle(record, attempt, (target,), result.findings)
+        yield from self._settle(record, attempt, (target,), result.findings, result)
         yield CaseFinished(
             case=record.case,
             target=target,
@@ -254,15 +260,33 @@ class Session(Run):
         yield TargetsCompared(record.case, targets, not findings)
 
     def _settle(
-        self, record: CrashRecord, attempt: "_Attempt", targets: tuple[Target, ...], findings: tuple[Finding, ...]
+        self,
+        record: CrashRecord,
+        attempt: "_Attempt",
+        targets: tuple[Target, ...],
+        findings: tuple[Finding, ...],
+        result: CaseResult | None = None,
     ) -> Iterator[Event]:
-        """The findings, then the crash file: what was found must not depend on a disk."""
+        """The findings, then why, then the crash file: what was found must not depend on a disk."""
         for finding in findings:
             yield FindingFound(record.case, targets, record.short_id, finding, attempt.origin)
-        if findings:
-            yield from self._keep(replace(record, status=Status.FAILED, findings=findings), attempt.inputs)
-        else:
+        if not findings:
             yield from self._discard(record)
+            return
+        why = None
+        try:
+            if result is not None and (why := self._why(record, attempt, result)) is not None:
+                yield CaseExplained(record.case, targets[0], why)
+        finally:  # Ctrl-C in the middle of an explanation takes no finding with it
+            failed = replace(record, status=Status.FAILED, findings=findings, why=why)
+            yield from self._keep(failed, attempt.inputs)
+
+    def _why(self, record: CrashRecord, attempt: "_Attempt", result: CaseResult) -> Why | None:
+        from tileproof.conformance.triage.first import Reasons  # here: it loads slowly, and most runs need none
+
+        if self._reasons is None:
+            self._reasons = Reasons(find_fault(attempt.fault) if attempt.fault else None)
+        return self._reasons.of(result, attempt.inputs, record.coordinates[0].arch)
 
     def _keep(self, record: CrashRecord, inputs: Arrays | None) -> Iterator[Event]:
         try:

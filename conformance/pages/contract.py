@@ -179,6 +179,7 @@ class _LikeOurs(_Own):
             classes=ours.classes,
             witnesses=ours.witnesses,
             obstacle=lambda case, arch: ours.obstacle(self.taken.case(case), arch),
+            like=ours.name,
         )
 
     def inputs(self, case: Case) -> Arrays:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Contract
 from tileproof.conformance.crash import CrashFolder
-from tileproof.conformance.events import CaseErrored, CaseNotRun, FindingFound
+from tileproof.conformance.events import CaseErrored, CaseExplained, CaseNotRun, FindingFound
 from tileproof.conformance.failure import describe_failure, gather
 from tileproof.conformance.registry import registered
 from tileproof.conformance.run_case import CaseResult
@@ -45,8 +45,11 @@ def judge(case: Case, contract: Contract, place: Coordinates, page: Path, crashe
         session = Session(Plan((case,), (place,), page=str(page)), CrashFolder(crashes), {place.target: keeper})
         events = list(session.events())
         found = [event for event in events if isinstance(event, FindingFound)]
+        reasons = [event for event in events if isinstance(event, CaseExplained)]
         lines = [
-            line for failure in gather(found) for line in ("", *describe_failure(failure, (place,), crashes, str(page)))
+            line
+            for failure in gather(found, reasons)
+            for line in ("", *describe_failure(failure, (place,), crashes, str(page)))
         ]
         lines += [f"ERROR {event.message}" for event in events if isinstance(event, CaseErrored)]
         lines += [f"not run: {event.reason}" for event in events if isinstance(event, CaseNotRun)]

@@ -31,11 +31,13 @@ def junit(report: RunReport, crashes: Path) -> str:
     for finding in report.findings:
         for target in finding.targets:
             found.setdefault((finding.case, target), []).append(finding)
+    reasons = {(one.case, one.target): str(one.why) for one in report.reasons}
     root = ElementTree.Element("testsuites", {"name": "tileproof"} | _counts(report.rows))
     for (contract, target), rows in suites.items():
         suite = ElementTree.SubElement(root, "testsuite", {"name": f"{contract} on {target}"} | _counts(rows))
         for row in rows:
-            _case(suite, row, found.get((row.case, row.target), []), replay)
+            key = (row.case, row.target)
+            _case(suite, row, found.get(key, []), reasons.get(key, ""), replay)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -51,7 +53,9 @@ def _counts(rows: Iterable[CaseRow]) -> dict[str, str]:
     }
 
 
-def _case(suite: ElementTree.Element, row: CaseRow, findings: list[FindingFound], replay: Callable[[str], str]) -> None:
+def _case(
+    suite: ElementTree.Element, row: CaseRow, findings: list[FindingFound], why: str, replay: Callable[[str], str]
+) -> None:
     case = parse_case(row.case)
     element = ElementTree.SubElement(
         suite,
@@ -62,6 +66,11 @@ def _case(suite: ElementTree.Element, row: CaseRow, findings: list[FindingFound]
     )
     for finding in findings:
         lines = [finding.finding.message]
+        mismatch = finding.finding.mismatch
+        if mismatch is not None and mismatch.units is not None:
+            lines.append(f"Where: {mismatch.units.where} ({mismatch.units.division})")
+        if why:
+            lines.append(f"Why: {why}")
         if finding.crash:
             lines.append(f"Reproduce with: {replay(finding.crash)}")
         failure = ElementTree.SubElement(element, "failure", type=str(finding.finding.kind))

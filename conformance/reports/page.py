@@ -93,6 +93,14 @@ def _mismatch(mismatch: Mismatch, has_map: bool) -> dict[str, Any]:
     return asdict(mismatch if has_map else replace(mismatch, map=(), units=None))
 
 
+def _why(group: Group) -> dict[str, str] | None:
+    one = group.explained
+    if one is None:
+        return None
+    of = "" if one.case == group.smallest.case else one.case
+    return {"state": str(one.why.state), "text": str(one.why), "of": of}
+
+
 def _group(group: Group) -> dict[str, Any]:
     finding = group.smallest.finding
     return {
@@ -102,4 +110,5 @@ def _group(group: Group) -> dict[str, Any]:
         "targets": [str(target) for target in group.smallest.targets],
         "cases": sorted(group.cases)[:MAX_CASES_NAMED] if len(group.cases) > 1 else [],
         "count": len(group.cases),
+        "why": _why(group),
     }

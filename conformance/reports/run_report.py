@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tileproof.conformance.events import (
     CaseErrored,
+    CaseExplained,
     CaseFinished,
     CaseNotRun,
     CrashFileFailed,
@@ -62,6 +63,7 @@ class RunReport:
         finished: its last; None where the run was cut short.
         rows: every case on every target, in the order in which they ended.
         findings: all, as they came.
+        reasons: why cases failed, of those that were explained.
         failures: the findings gathered by cause, causes first.
     """
 
@@ -69,6 +71,7 @@ class RunReport:
     finished: RunFinished | None
     rows: tuple[CaseRow, ...]
     findings: tuple[FindingFound, ...]
+    reasons: tuple[CaseExplained, ...]
     failures: tuple[Failure, ...]
 
     def count(self, outcome: Outcome) -> int:
@@ -126,12 +129,14 @@ def run_report(events: Iterable[Event], name: str) -> RunReport:
     if len(starts) != 1 or not isinstance(told[0], RunStarted):
         raise Refusal(f"{name}: {len(starts)} runs begin in it", hint="give the file of one run: check --events FILE")
     findings = tuple(event for event in told if isinstance(event, FindingFound))
+    reasons = tuple(event for event in told if isinstance(event, CaseExplained))
     return RunReport(
         started=starts[0],
         finished=next((event for event in told if isinstance(event, RunFinished)), None),
         rows=tuple(_rows(told)),
         findings=findings,
-        failures=gather(_with_kept_crashes(findings, told)),
+        reasons=reasons,
+        failures=gather(_with_kept_crashes(findings, told), reasons),
     )
 
 

@@ -13,12 +13,14 @@ class Strength(IntEnum):
     SEEN = 0
     #: It predicts every bit of every output, those that are right among them, and no other cause does.
     PROVED = 1
+    #: It predicts every bit, and there was no time to try whether another cause does.
+    EARLY = 2
     #: It predicts every bit, and so does another cause: the data do not tell them apart.
-    ALIKE = 2
+    ALIKE = 3
     #: It predicts all that it speaks about, and that is most of what differs.
-    PARTIAL = 3
+    PARTIAL = 4
     #: It predicts some of it and contradicts some, or says only where it is.
-    HINT = 4
+    HINT = 5
 
 
 @dataclass(frozen=True)
@@ -46,16 +48,21 @@ class Explanation:
         """Whether the cause was seen, or every bit is predicted."""
         return self.strength in (Strength.SEEN, Strength.PROVED)
 
-    def __str__(self) -> str:
+    @property
+    def proof(self) -> str:
+        """What it rests on: "seen", "proved" or "no proof", and the counts."""
         if self.strength is Strength.SEEN:
-            return f"{self.cause}: {self.text} (seen)"
+            return "seen"
         counts = f"explains {self.explained} of {self.of} elements that differ"
-        if self.strength is Strength.PROVED:
-            return f"{self.cause}: {self.text} (proved: {counts}, and every other element)"
-        if self.strength is Strength.ALIKE:
-            return f"{self.cause}: {self.text} (no proof: it {counts}, and every other, but so does another cause)"
         against = f", contradicts {self.contradicted}" if self.contradicted else ""
-        return f"{self.cause}: {self.text} (no proof: {counts}{against})"
+        return {
+            Strength.PROVED: f"proved: {counts}, and every other element",
+            Strength.EARLY: f"no proof: it {counts}, and every other, but not every rule was tried in the time",
+            Strength.ALIKE: f"no proof: it {counts}, and every other, but so does another cause",
+        }.get(self.strength, f"no proof: {counts}{against}")
+
+    def __str__(self) -> str:
+        return f"{self.cause}: {self.text} ({self.proof})"
 
 
 def rank(explanation: Explanation) -> tuple[int, int]:

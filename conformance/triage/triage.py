@@ -19,6 +19,7 @@ from tileproof.conformance.triage.cause import Cause
 from tileproof.conformance.triage.definitions import definitions
 from tileproof.conformance.triage.explanation import Explanation, Strength, rank
 from tileproof.conformance.triage.moved import moved
+from tileproof.conformance.triage.patience import Patience
 from tileproof.conformance.triage.ratio import ratio
 from tileproof.conformance.triage.references import references
 from tileproof.conformance.triage.rules import rules_of
@@ -29,34 +30,43 @@ from tileproof.conformance.triage.what_if import weigh
 from tileproof.kernels.device import Device
 
 
-def triage(scene: Scene) -> tuple[Explanation, ...]:
-    """Explanations of a failed case, the strongest first; `UNEXPLAINED` alone where there is none."""
-    found = tuple(sorted(_told_apart(list(_explanations(scene))), key=rank))
+def triage(scene: Scene, patience: Patience | None = None) -> tuple[Explanation, ...]:
+    """Explanations of a failed case, the strongest first; `UNEXPLAINED` alone where there is none.
+
+    Args:
+        scene: the case.
+        patience: how long rules may be tried; None for all of them.
+    """
+    patience = patience or Patience()
+    found = tuple(sorted(_told_apart(list(_explanations(scene, patience)), patience), key=rank))
     return found or (
         Explanation(Cause.UNEXPLAINED, "nothing that was tried predicts it", Strength.HINT, 0, scene.count),
     )
 
 
-def _told_apart(found: list[Explanation]) -> list[Explanation]:
-    """Where several causes predict every bit, none of them is proved, unless the reference itself is wrong."""
+def _told_apart(found: list[Explanation], patience: Patience) -> list[Explanation]:
+    """Where several causes predict every bit, none of them is proved, unless the reference itself is wrong.
+
+    Nor is one where not every rule was tried: another might predict as much.
+    """
     proved = {one.cause for one in found if one.strength is Strength.PROVED}
-    if len(proved) < 2:
+    if len(proved) < 2 and not patience.was_short:
         return found
     return [
-        replace(one, strength=Strength.ALIKE)
+        replace(one, strength=Strength.ALIKE if len(proved) > 1 else Strength.EARLY)
         if one.strength is Strength.PROVED and one.cause is not Cause.ORACLE
         else one
         for one in found
     ]
 
 
-def _explanations(scene: Scene) -> Iterator[Explanation]:
+def _explanations(scene: Scene, patience: Patience) -> Iterator[Explanation]:
     yield from seen(scene)
     if not scene.outputs or not scene.count:
         return
     yield from definitions(scene)
     yield from references(scene)
-    yield from weigh(scene, rules_of(scene))
+    yield from weigh(scene, rules_of(scene), patience)
     yield from moved(scene)
     yield from state(scene)
     yield from ratio(scene)

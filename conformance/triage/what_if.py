@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from tileproof.conformance.contract import Right
 from tileproof.conformance.triage.cause import Cause
 from tileproof.conformance.triage.explanation import Explanation, Strength
+from tileproof.conformance.triage.patience import Patience
 from tileproof.conformance.triage.scene import Scene
 
 MOST_TOLD = 3
@@ -30,11 +31,16 @@ class WhatIf:
     outputs: Callable[[], Right]
 
 
-def weigh(scene: Scene, rules: Iterable[WhatIf]) -> Iterator[Explanation]:
-    """Rules that predict every bit, one a cause; or else those that predict most, for the reader to judge."""
+def weigh(scene: Scene, rules: Iterable[WhatIf], patience: Patience | None = None) -> Iterator[Explanation]:
+    """Rules that predict every bit, one a cause; or else those that predict most, for the reader to judge.
+
+    Rules are tried in order for as long as `patience` lasts.
+    """
     partial: list[Explanation] = []
     whole: dict[Cause, Explanation] = {}
     for rule in rules:
+        if patience is not None and not patience.lasts():
+            break
         found = _weigh(scene, rule)
         if found.strength is Strength.PROVED:
             whole.setdefault(found.cause, found)

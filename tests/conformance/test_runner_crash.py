@@ -21,7 +21,7 @@ from tileproof.conformance import cli, registry
 from tileproof.conformance.case import Case
 from tileproof.conformance.crash import FORMAT, CrashFolder, CrashRecord, Status, hash_inputs, read_crash, seal
 from tileproof.conformance.environment import capture
-from tileproof.conformance.events import CaseFinished, CrashFileFailed, Event, FindingFound, RunFinished
+from tileproof.conformance.events import CaseExplained, CaseFinished, CrashFileFailed, Event, FindingFound, RunFinished
 from tileproof.conformance.replay import Outcome, replay
 from tileproof.conformance.run_case import CaseResult, case_inputs
 from tileproof.conformance.session import GivenInputs, Plan, Session
@@ -325,8 +325,9 @@ def events_without_a_folder(folder: Path, behaviour: fakes.Behaviour) -> list[Ev
 
 
 def test_a_finding_does_not_depend_on_its_crash_file(tmp_path: Path) -> None:
-    found, failed, ended, last = events_without_a_folder(tmp_path / "crashes", fakes.wrong)
+    found, why, failed, ended, last = events_without_a_folder(tmp_path / "crashes", fakes.wrong)
     assert isinstance(found, FindingFound)
+    assert isinstance(why, CaseExplained)
     assert isinstance(failed, CrashFileFailed)
     assert failed.crash == found.crash
     assert isinstance(ended, CaseFinished)

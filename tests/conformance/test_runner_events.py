@@ -9,6 +9,7 @@ from tileproof.conformance.contract import Tier
 from tileproof.conformance.environment import capture
 from tileproof.conformance.events import (
     CaseErrored,
+    CaseExplained,
     CaseFinished,
     CaseNotRun,
     CaseStarted,
@@ -25,6 +26,7 @@ from tileproof.conformance.events import (
     event_name,
     read_events,
 )
+from tileproof.conformance.finding import Proof, Why
 from tileproof.conformance.records import from_json, to_json
 from tileproof.conformance.run_case import case_inputs
 from tileproof.conformance.target import Target
@@ -40,6 +42,7 @@ def all_events() -> list[Event]:
         CrashFileFailed(SMALL, "ABCDEFG", "cannot be written: No space left on device"),
         CaseStarted(SMALL, Target.SIM, "ABCDEFG", "w.npy:w\udcff"),
         FindingFound(SMALL, (Target.SIM,), "ABCDEFG", finding),
+        CaseExplained(SMALL, Target.SIM, Why(Proof.GUESS, "another rounding", "no proof: explains 1 of 2")),
         CaseFinished(SMALL, Target.SIM, False, "scalar", 0.5, "d", ("a note",), ("kernel/entry@0a",)),
         CaseErrored(SMALL, Target.SIM, "ABCDEFG", "not modelled", "Traceback ..."),
         CaseNotRun(SMALL, Target.GPU, "no GPU"),
