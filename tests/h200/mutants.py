@@ -1,16 +1,19 @@
 """Run on a machine with a GPU: a sample of mutants of compiled kernels, each on the case that kills it on the CPU.
 
-python tests/h200/mutants.py EVIDENCE.json [COUNT [SECONDS]]
+python tests/h200/mutants.py EVIDENCE.json [COUNT [SECONDS [WORKERS]]]
 
 A mutant's PTX is assembled by the driver and runs below the unchanged launcher in a worker of its own kind: one that
-crashes or hangs is killed, and that is its finding. Outputs are held to the oracle, as on the CPU device. What the GPU
+crashes or hangs is killed, and that is its finding. Workers share the GPU; one that hung beside others runs once more
+alone, since another's hang may have held it up. Outputs are held to the oracle, as on the CPU device. What the GPU
 shows wrong is what a suite with a GPU and without a simulator would have found, in REPEATS runs of two launches each.
 """
 
 import json
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -18,6 +21,7 @@ from typing import Any
 
 from tileproof.conformance.case import Case
 from tileproof.conformance.environment import capture
+from tileproof.conformance.finding import FindingKind
 from tileproof.conformance.mutation.mutant import Mutant, find
 from tileproof.conformance.mutation.operators import OPERATORS
 from tileproof.conformance.registry import find_case
@@ -34,6 +38,8 @@ REPEATS = 3
 DEADLINE_S = 5.0
 MOST_SECONDS = 280.0
 """After which no further mutant is begun: a worker that dies takes long to replace."""
+HUNG, AGAIN_S = str(FindingKind.TIMEOUT), 90.0
+"""What runs once more alone, and for so many seconds beyond the others."""
 AS_SHIPPED = 0
 
 
@@ -105,26 +111,49 @@ def kinds(worker: Worker, case: Case, number: int) -> list[str]:
     return []
 
 
+class Workers(threading.local):
+    """A worker for each thread."""
+
+    def __init__(self) -> None:
+        self.worker = Worker(make_device, deadline_s=DEADLINE_S)
+
+
+def judge(workers: Workers, number: int, case: Case) -> list[str]:
+    """Kinds of findings of a mutant; the driver's refusal of its text is told, and counted by itself."""
+    try:
+        return kinds(workers.worker, case, number)
+    except Exception as error:
+        return [f"not run: {error}"]
+
+
+def run(numbers: Sequence[int], end: float, threads: int) -> dict[int, list[str]]:
+    """Kinds of findings by the mutant's number in the sample; none begins after `end`, by `time.perf_counter`."""
+    workers = Workers()
+
+    def one(number: int) -> tuple[int, list[str]] | None:
+        if time.perf_counter() > end:
+            return None
+        return number, judge(workers, number, find_case(sample()[number - 1].case))
+
+    with ThreadPoolExecutor(threads) as pool:
+        return dict(answer for answer in pool.map(one, numbers) if answer is not None)
+
+
 def main() -> None:
     count = int(sys.argv[2]) if len(sys.argv) > 2 else len(sample())
     most = float(sys.argv[3]) if len(sys.argv) > 3 else MOST_SECONDS
+    threads = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    start = time.perf_counter()
     worker = Worker(make_device, deadline_s=DEADLINE_S)
     worker.open(Coordinates(Target.GPU))
-    rows: list[dict[str, Any]] = []
-    shipped: dict[str, list[str]] = {}
-    start = time.perf_counter()
-    for number, one in enumerate(sample()[:count], 1):
-        if time.perf_counter() - start > most:
-            break
-        case = find_case(one.case)
-        if one.case not in shipped:
-            shipped[one.case] = kinds(worker, case, AS_SHIPPED)
-        try:
-            found = kinds(worker, case, number)
-        except Exception as error:  # the driver refuses its text: told, and counted by itself
-            found = [f"not run: {error}"]
-        rows.append({**asdict(one), "gpu": found})
+    shipped = {name: kinds(worker, find_case(name), AS_SHIPPED) for name in {one.case for one in sample()[:count]}}
     worker.close()
+    found = run(range(1, 1 + min(count, len(sample()))), start + most, threads)
+    hung = [number for number, kinds_ in found.items() if threads > 1 and HUNG in kinds_]
+    found |= run(hung, start + most + AGAIN_S, 1)
+    rows: list[dict[str, Any]] = [
+        {**asdict(sample()[number - 1]), "gpu": kinds_} for number, kinds_ in sorted(found.items())
+    ]
     text = json.dumps(evidence(rows, shipped, time.perf_counter() - start), indent=1) + "\n"
     Path(sys.argv[1]).write_text(text)
     sys.stdout.write("\n".join(text.splitlines()[-30:]) + "\n")

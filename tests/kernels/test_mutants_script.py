@@ -64,3 +64,12 @@ def test_what_did_not_run_is_no_wrong_value(script: Any) -> None:
     evidence = script.evidence(rows, {"a": [], "b": ["crash"]}, 1.0)
     assert evidence["counts"]["all"] == {"mutants": 3, "ran": 2, "wrong": 1}
     assert evidence["shipped_with_findings"] == {"b": ["crash"]}
+
+
+def test_mutants_that_workers_share_are_each_judged_once_and_none_after_the_end(
+    script: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "kinds", lambda worker, case, number: [f"{number}"] if number != 3 else 1 / 0)
+    found = script.run(range(1, 5), float("inf"), 3)
+    assert list(found.values()) == [["1"], ["2"], ["not run: division by zero"], ["4"]]
+    assert script.run(range(1, 5), 0.0, 3) == {}
