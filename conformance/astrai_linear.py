@@ -20,6 +20,7 @@ from tileproof.conformance.astrai_linear_device import STEMS, DeviceSession, Mem
 from tileproof.conformance.astrai_linear_families import BF16, FAMILIES, generate
 from tileproof.conformance.astrai_linear_oracle import OracleSession
 from tileproof.conformance.astrai_linear_program import program
+from tileproof.conformance.astrai_linear_properties import properties
 from tileproof.conformance.astrai_linear_setting import (
     BACKWARD,
     DIMENSIONS,
@@ -205,7 +206,7 @@ def _contract(name: str, summary: str) -> Contract:
         summary=summary,
         comparison=Comparison.ROUTE_BITS,
         rules=RULES,
-        properties=("P3", "P5", "P7", "P8", "P9", "P10", "P12", "P13", "P15", "P16", "P19"),
+        properties=properties(name),
         routes={KERNEL: (*PROGRAMS, REFUSED)},
         dimensions=DIMENSIONS,
         dtypes=TOKENS,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tileproof.conformance.astrai_mm_families import BF16, FAMILIES, generate
 from tileproof.conformance.astrai_mm_fp8_cases import CONTRACT, KERNEL, cases
+from tileproof.conformance.astrai_mm_fp8_properties import properties
 from tileproof.conformance.astrai_mm_setting import DIMENSIONS, TYPES, Setting, setting
 from tileproof.conformance.case import Case, Shape
 from tileproof.conformance.contract import (
@@ -239,7 +240,7 @@ ASTRAI_MM_FP8 = Contract(
     summary="product of two FP8 operands by one scale, with or without bias, to bf16 or e4m3",
     comparison=Comparison.ROUTE_BITS,
     rules=RULES,
-    properties=("P3", "P5", "P7", "P8", "P9", "P10", "P11", "P12", "P13", "P16", "P19", "P20"),
+    properties=properties(),
     routes={KERNEL: (*Route, NOTHING_TO_LAUNCH, REFUSED)},
     dimensions=DIMENSIONS,
     dtypes=tuple(TYPES),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tileproof.conformance.astrai_families import FAMILIES, Made, generate
 from tileproof.conformance.astrai_quantize_cases import cases
+from tileproof.conformance.astrai_quantize_properties import properties
 from tileproof.conformance.astrai_setting import (
     CONTRACT,
     DIMENSIONS,
@@ -266,7 +267,7 @@ ASTRAI_QUANTIZE = Contract(
     summary="a tensor by one scale to FP8 codes, rows, transposed or both, and its maximum into a scale ring",
     comparison=Comparison.BITS,
     rules=RULES,
-    properties=("P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10", "P11", "P12", "P13", "P15", "P16", "P19"),
+    properties=properties(),
     routes={KERNEL: ("vector", "scalar", "tile-vector", "tile-scalar", REFUSED)},
     dimensions=DIMENSIONS,
     dtypes=tuple(TYPES),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tileproof.conformance.case import Case, Shape
 from tileproof.conformance.division import Division
+from tileproof.conformance.properties.declaration import Declarations
 from tileproof.kernels.device import Device
 from tileproof.kernels.launcher import Launch
 from tileproof.kernels.tensor import Tensor
@@ -143,7 +144,7 @@ class Contract:
         summary: one line.
         comparison: how outputs are judged.
         rules: declared choices, printed with each failure.
-        properties: ids of the catalogue of properties that its cases exercise, P1 to P24.
+        properties: what it says of each property of the catalogue; nothing for a page of a user's.
         routes: kernel name to the routes that it can take.
         dimensions: names of the shape's dimensions, in order.
         dtypes: element types of the shape token; "" alone for shapes that name none.
@@ -170,7 +171,7 @@ class Contract:
     summary: str
     comparison: Comparison
     rules: tuple[Rule, ...]
-    properties: tuple[str, ...]
+    properties: Declarations
     routes: Mapping[str, tuple[str, ...]]
     dimensions: tuple[str, ...]
     dtypes: tuple[str, ...]

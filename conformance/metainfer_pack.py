@@ -24,6 +24,7 @@ from tileproof.conformance.contract import (
 )
 from tileproof.conformance.int8_layout_tokens import LAYOUT_TOKENS
 from tileproof.conformance.metainfer_pack_cases import BACK, CONTRACT, DIMENSIONS, EDGE, KERNEL, TOKENS, cases
+from tileproof.conformance.metainfer_pack_properties import properties
 from tileproof.kernels.device import Device
 from tileproof.kernels.int8_pack import SOURCE, Int8Pack, Route
 from tileproof.kernels.launcher import NOTHING_TO_LAUNCH, Launch
@@ -159,7 +160,7 @@ METAINFER_PACK = Contract(
     summary="packed orders of int8 weights: every published index relation, and the way back",
     comparison=Comparison.BITS,
     rules=RULES,
-    properties=("P12", "P13", "P16"),
+    properties=properties(),
     routes={KERNEL: (*Route, NOTHING_TO_LAUNCH, REFUSED)},
     dimensions=DIMENSIONS,
     dtypes=TOKENS,

@@ -39,6 +39,7 @@ from tileproof.conformance.metainfer_w8a8_cases import (
     cases,
 )
 from tileproof.conformance.metainfer_w8a8_families import FAMILIES, first_arrivals, generate
+from tileproof.conformance.metainfer_w8a8_properties import properties
 from tileproof.conformance.our_divisions import int8_gemm
 from tileproof.kernels.device import Device
 from tileproof.kernels.int8_gemm import Int8Gemm, Product
@@ -245,7 +246,7 @@ METAINFER_W8A8_GEMM = Contract(
     summary="INT8 product with a scale a row and a scale a column: tiles, split K, scalar fallback",
     comparison=Comparison.BITS,
     rules=RULES,
-    properties=("P3", "P5", "P9", "P10", "P12", "P13", "P16"),
+    properties=properties(),
     routes={KERNEL: (*TILES, *WGMMA_COLUMNS, FUSED, PARTIAL, IN_BLOCK, "scalar", NOTHING_TO_LAUNCH, REFUSED)},
     dimensions=DIMENSIONS,
     dtypes=TOKENS,

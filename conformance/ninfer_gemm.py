@@ -33,6 +33,7 @@ from tileproof.conformance.division import Division
 from tileproof.conformance.gemm_families import BF16, FAMILIES, Extents
 from tileproof.conformance.layout import strides_of
 from tileproof.conformance.ninfer_gemm_cases import DIMENSIONS, KERNEL, PARTS, cases, contract_name, widths
+from tileproof.conformance.ninfer_gemm_properties import properties
 from tileproof.conformance.ninfer_gemm_rules import rules
 from tileproof.conformance.our_divisions import fp8_a8
 from tileproof.kernels.compile import architecture_number
@@ -197,7 +198,7 @@ class Operator:
             summary=_SUMMARIES[self.site.name],
             comparison=Comparison.SET if self.site.paired else Comparison.ROUTE_BITS,
             rules=rules(self.site),
-            properties=("P3", "P5", "P7", "P8", "P9", "P10", "P11", "P12", "P13", "P16", "P19", "P20", "P23"),
+            properties=properties(self.site),
             routes={KERNEL: (*Route, NOTHING_TO_LAUNCH, REFUSED)},
             dimensions=DIMENSIONS,
             dtypes=("",),

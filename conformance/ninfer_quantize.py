@@ -27,6 +27,7 @@ from tileproof.conformance.families import FAMILIES, finite_grid, generate, midp
 from tileproof.conformance.host_module import SUFFIX, host_modules
 from tileproof.conformance.layout import strides_of
 from tileproof.conformance.ninfer_quantize_cases import CONTRACT, DTYPES, full_cases, smoke_cases
+from tileproof.conformance.ninfer_quantize_properties import properties
 from tileproof.kernels.device import Device
 from tileproof.kernels.fp8_quantize_rows import NAME as KERNEL
 from tileproof.kernels.fp8_quantize_rows import SOURCE
@@ -174,7 +175,7 @@ NINFER_QUANTIZE = Contract(
     summary="each row to e4m3 codes and a float32 scale, amax / 448, through the rounded reciprocal",
     comparison=Comparison.BITS,
     rules=RULES,
-    properties=("P2", "P3", "P4", "P5", "P8", "P9", "P10", "P11", "P12", "P13", "P15", "P19"),
+    properties=properties(),
     routes={KERNEL: ("vector", "scalar", "empty", REFUSED)},
     dimensions=("T", "K"),
     dtypes=tuple(DTYPES),

@@ -7,8 +7,8 @@ from statistics import median
 
 from tileproof.conformance.mutation.operator import Group
 from tileproof.conformance.mutation.operators import OPERATORS
-from tileproof.conformance.mutation.property import PROPERTIES
 from tileproof.conformance.mutation.result import Outcome, Result
+from tileproof.conformance.properties.broken import NAMES
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def describe(results: Sequence[Result]) -> Iterator[str]:
     yield from _ranked(Counter(one.kinds[0] for one in killed), {})
     yield ""
     yield "killed by property"
-    yield from _ranked(Counter(one.property for one in killed), PROPERTIES)
+    yield from _ranked(Counter(one.property for one in killed), NAMES)
     left = survivors(results)
     if left:
         yield ""

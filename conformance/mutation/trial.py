@@ -12,10 +12,10 @@ from tileproof.conformance.finding import Finding
 from tileproof.conformance.mutation.devices import MutatedDevice, mutated_program
 from tileproof.conformance.mutation.equivalence import proof
 from tileproof.conformance.mutation.mutant import Mutant
-from tileproof.conformance.mutation.property import property_of
 from tileproof.conformance.mutation.rendering import render
 from tileproof.conformance.mutation.result import Outcome, Result
 from tileproof.conformance.mutation.variant import digest
+from tileproof.conformance.properties.broken import property_of
 from tileproof.conformance.registry import contract_of
 from tileproof.conformance.run_case import case_inputs, run_case
 from tileproof.conformance.target import Coordinates, Schedule, open_device

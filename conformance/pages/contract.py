@@ -83,7 +83,7 @@ class _Own:
             summary=f"a page: {bound.path.name}",
             comparison=Comparison(page.compare) if page.expected is not None else Comparison.REPEAT,
             rules=(*(Rule(name, words, bound.path.name) for name, words in page.rules), NAN_RULES[page.nan]),
-            properties=(),
+            properties={},
             routes={bound.kernel_name: (OWN, NOTHING_TO_LAUNCH)},
             dimensions=tuple(page.sizes),
             dtypes=(page.dtype,),

@@ -1,0 +1,1 @@
+"""The catalogue of properties that a quantised kernel must have, who checks each, and what each contract says of it."""
