@@ -1,16 +1,20 @@
 """`tileproof history`: runs in one file, and what only many of them can tell."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from tileproof.conformance.columns import aligned
-from tileproof.conformance.history import History
+from tileproof.conformance.history import NO_HISTORY, History, Stretches
+from tileproof.oracle.refusal import Refusal
 
 DEFAULT = Path(".tileproof") / "history.duckdb"
+
+Db = Annotated[Path | None, typer.Option("--db", metavar="FILE", help="Say since when, from this history of runs.")]
+"""Of the commands that only ask it."""
 
 history = typer.Typer(help="Keep runs, and ask what changed over them.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -68,6 +72,20 @@ def slowest(
     """Cases by their median time."""
     with History(db) as kept:
         _table(("case", "target", "runs", "median s", "longest s"), kept.slowest(glob, count))
+
+
+def since(db: Path | None, cases: Iterable[str]) -> Stretches:
+    """Since when cases have their last verdict, by case and target; nothing without a history.
+
+    Raises:
+        Refusal: there is no such file.
+    """
+    if db is None:
+        return NO_HISTORY
+    if not db.is_file():
+        raise Refusal(f"{db}: no such history of runs", hint="`tileproof history add EVENTS --db FILE` makes it")
+    with History(db) as kept:
+        return kept.since(cases)
 
 
 def _table(titles: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:

@@ -2,18 +2,20 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tileproof.conformance.cli_history import Db, since
 from tileproof.conformance.cli_pages import contracts_of
 from tileproof.conformance.crash import DEFAULT_FOLDER
 from tileproof.conformance.registry import registered
 from tileproof.conformance.reports.junit import junit
 from tileproof.conformance.reports.markdown import markdown
 from tileproof.conformance.reports.page import page
-from tileproof.conformance.reports.run_report import RunReport, read_run
+from tileproof.conformance.reports.run_report import Outcome, RunReport, read_run
 from tileproof.oracle.refusal import Refusal
 
 Writer = Callable[[RunReport, Path], str]
@@ -32,10 +34,12 @@ def report(
     pages: Annotated[
         list[Path] | None, typer.Option("--page", metavar="FILE", help="Run this page, which has the run's contracts.")
     ] = None,
+    db: Db = None,
 ) -> None:
     """Write reports of a run; without a file to write, print the summary."""
     run = read_run(events)
-    wanted: list[tuple[Path | None, Writer]] = [(html, page), (junit_xml, junit), (markdown_file, markdown)]
+    html_page = partial(page, stretches=since(db, {row.case for row in run.rows if row.outcome is Outcome.FAILED}))
+    wanted: list[tuple[Path | None, Writer]] = [(html, html_page), (junit_xml, junit), (markdown_file, markdown)]
     with registered(contracts_of(pages or (), run.started.page)):
         for path, writer in wanted:
             if path is not None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tileproof.conformance.cli_history import Db, since
 from tileproof.conformance.crash import DEFAULT_FOLDER, CrashFolder
 
 MOST_TOLD = 4
@@ -14,6 +15,7 @@ MOST_TOLD = 4
 def triage(
     crashes: Annotated[list[str], typer.Argument(metavar="CRASH...", help="Short ids or paths of crash files.")],
     crash_dir: Annotated[Path, typer.Option(help="Folder of crash files.", metavar="DIR")] = DEFAULT_FOLDER,
+    db: Db = None,
 ) -> None:
     """Run the cases of crash files on the simulator and say what is wrong, the strongest explanation first.
 
@@ -33,5 +35,7 @@ def triage(
             sys.stdout.write(f"     and {left} more\n")
         if not answer.explanations:
             sys.stdout.write("  nothing is found today\n")
+        for (_, target), stretch in sorted(since(db, [answer.record.case]).items()):
+            sys.stdout.write(f"  history: on {target} {stretch}\n")
         found |= bool(answer.explanations)
     raise typer.Exit(1 if found else 0)

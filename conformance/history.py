@@ -6,8 +6,10 @@ Needs the extra `history`.
 
 import hashlib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from tileproof.conformance.reports.run_report import read_start
@@ -96,10 +98,51 @@ group by told.key, turns, verdicts order by turns desc, 1
 """
 )
 
+_SINCE = """
+with step as (
+    select key, "case", target, run, outcome, verdict, lag(verdict) over each as before, lag(outcome) over each as was
+    from result where outcome in ('passed', 'failed') and "case" in (select unnest(?))
+    window each as (partition by key order by run)),
+turn as (select key, max(run) as first from step where before is null or verdict <> before group by key)
+select any_value("case"), any_value(target), any_value(outcome), first, any_value(run.file), count(*),
+       coalesce(any_value(was) filter (step.run = first), '')
+from turn join step on step.key = turn.key and step.run >= first join run on run.run = first group by turn.key, first
+"""
+
 _SLOWEST = """
 select "case", target, count(*), round(median(seconds), 3), round(max(seconds), 3) from result
 where outcome in ('passed', 'failed') and "case" glob ? group by all order by median(seconds) desc, "case" limit ?
 """
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The last runs in which a case had one verdict on a target: it passed with the same bytes, or failed alike.
+
+    Args:
+        outcome: passed or failed.
+        run: number of the first of them.
+        file: that run's.
+        runs: how many.
+        before: how it ended in the run before them, "" where there is none.
+    """
+
+    outcome: str
+    run: int
+    file: str
+    runs: int
+    before: str
+
+    def __str__(self) -> str:
+        runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
+        otherwise = " otherwise" if self.before == self.outcome else ""
+        before = f"it {self.before}{otherwise} before" if self.before else "no run before"
+        return f"{self.outcome} so since run {self.run} ({self.file}), {runs}; {before}"
+
+
+Stretches = Mapping[tuple[str, str], Stretch]
+"""By case and target."""
+NO_HISTORY: Stretches = MappingProxyType({})
 
 
 class History:
@@ -161,6 +204,11 @@ class History:
     def unstable(self, case: str) -> Sequence[tuple[Any, ...]]:
         """Case, target, verdicts, how often it changed: between runs that are alike, or back to what it was."""
         return self._all(_UNSTABLE, case)
+
+    def since(self, cases: Iterable[str]) -> Stretches:
+        """Since when cases have the verdict of their last run, by case and target; those of no run are not there."""
+        rows = self._all(_SINCE, list(cases))
+        return {(case, target): Stretch(*rest) for case, target, *rest in rows}
 
     def slowest(self, case: str, limit: int) -> Sequence[tuple[Any, ...]]:
         """Case, target, runs, median and longest seconds."""

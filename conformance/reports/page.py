@@ -20,6 +20,7 @@ from tileproof.conformance.case import parse_case
 from tileproof.conformance.environment import describe
 from tileproof.conformance.failure import Failure, Group, bearing_rules, replay_command
 from tileproof.conformance.finding import Mismatch
+from tileproof.conformance.history import NO_HISTORY, Stretches
 from tileproof.conformance.records import to_json
 from tileproof.conformance.registry import contract_of
 from tileproof.conformance.reports.run_report import CaseRow, Outcome, RunReport
@@ -30,12 +31,13 @@ MAX_MAPS = 2000
 """Failures whose map travels in the page: maps hardly deflate, and ten thousand of them take megabytes."""
 
 
-def page(report: RunReport, crashes: Path) -> str:
+def page(report: RunReport, crashes: Path, stretches: Stretches = NO_HISTORY) -> str:
     """The run as one file of HTML.
 
     Args:
         report: the run.
         crashes: folder of its crash files, for the replay commands.
+        stretches: since when cases have their verdict, by case and target.
     """
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
@@ -48,7 +50,12 @@ def page(report: RunReport, crashes: Path) -> str:
         counts=_counts(report),
         outcomes=[str(outcome) for outcome in Outcome],
         machine=describe(to_json(report.started.environment)),
-        data=packed([_failure(failure, replay, at < MAX_MAPS) for at, failure in enumerate(report.failures)]),
+        data=packed(
+            [
+                {**_failure(failure, replay, at < MAX_MAPS), "since": _since(failure.head, stretches)}
+                for at, failure in enumerate(report.failures)
+            ]
+        ),
         rows=packed([_row(row) for row in report.rows]),
         failures=len(report.failures),
     )
@@ -87,6 +94,12 @@ def _failure(failure: Failure, replay: Callable[[str], str], has_map: bool) -> d
         "replay": replay(found.crash) if found.crash else "",
         "origin": found.origin,
     }
+
+
+def _since(group: Group, stretches: Stretches) -> str:
+    found = group.smallest
+    told = ((target, stretches.get((found.case, str(target)))) for target in found.targets)
+    return "; ".join(f"on {target} {stretch}" for target, stretch in told if stretch is not None)
 
 
 def _mismatch(mismatch: Mismatch, has_map: bool) -> dict[str, Any]:

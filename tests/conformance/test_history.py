@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from test_compare_runs import CASES, run, write
+from test_reports import inflated
 
 from tileproof.conformance import history as module
 from tileproof.conformance.cli import main
@@ -116,3 +117,38 @@ def test_the_commands_print_tables(tmp_path: Path, capsys: pytest.CaptureFixture
         assert len(capsys.readouterr().out.splitlines()) >= 2
     assert main(["history", "unstable", *db]) == 0
     assert capsys.readouterr().out == "nothing\n"
+
+
+def test_since_when_a_case_fails_is_told_by_the_last_stretch_of_one_verdict(tmp_path: Path) -> None:
+    rows = [("one", "ppf"), ("two", "fpg"), ("three", "fqp"), ("four", "fep")]
+    with kept(tmp_path, rows) as history:
+        told = {case: str(stretch) for (case, _), stretch in history.since([*CASES[:3], "no/such/case"]).items()}
+    assert told == {
+        CASES[0]: "failed so since run 2 (1.ndjson), 3 runs; it passed before",
+        CASES[1]: "passed so since run 3 (2.ndjson), 1 run; it passed otherwise before",
+        CASES[2]: "passed so since run 3 (2.ndjson), 2 runs; it failed before",
+    }
+
+
+def test_comparison_and_page_say_since_when_a_case_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    db = ["--db", str(tmp_path / "history.duckdb")]
+    files = [write(tmp_path / f"{at}.ndjson", run(endings, f"c{at}")) for at, endings in enumerate(("pp", "pf"))]
+    assert main(["history", "add", *files, *db]) == 0
+    assert main(["compare", *files, *db]) == 1
+    said = "history: failed so since run 2 (1.ndjson), 1 run; it passed before"
+    assert said in capsys.readouterr().out
+    assert main(["report", files[1], "--html", str(tmp_path / "page.html"), *db]) == 0
+    assert "on sim failed so since run 2" in inflated((tmp_path / "page.html").read_text(), "data")[0]["since"]
+    assert main(["compare", *files, "--db", str(tmp_path / "none")]) == 2
+    assert "no such history of runs" in capsys.readouterr().err
+
+
+def test_triage_says_since_when_a_case_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = "ninfer_quantize/fp8_quantize_rows/scalar/T3.K129.f32/ties/0"
+    events, db, crashes = tmp_path / "run", ["--db", str(tmp_path / "db")], tmp_path / "crashes"
+    assert main(["check", case, "--fault", "divide", "--events", str(events), "--crash-dir", str(crashes)]) == 1
+    assert main(["history", "add", str(events), *db]) == 0
+    capsys.readouterr()
+    (crash,) = crashes.glob("*.json")
+    assert main(["triage", str(crash), *db]) == 1
+    assert "history: on sim failed so since run 1 (run), 1 run; no run before" in capsys.readouterr().out
