@@ -56,6 +56,13 @@ Equivalent ones are proved by machine, refused ones are no PTX that the assemble
 ## By operator
 
 {_operators(flat)}
+## Equivalent
+
+How each was proved; of proofs over interleavings the cases stand in the results (`proof_cases`).
+
+| kernel | source line | operators | mutants | proof | cases |
+|---|---|---|---|---|---|
+{"".join(_equivalent(every))}
 ## Survivors
 
 {len(alive)} mutants, {explained} of them with a reason in `survivors.json`. A reason in words is no proof: all of them
@@ -64,6 +71,28 @@ count as survivors.
 | source line | operators | mutants | why no case can or does tell |
 |---|---|---|---|
 {"".join(_survivors(alive))}"""
+
+
+def _equivalent(every: Mapping[str, Sequence[Result]]) -> Iterator[str]:
+    """A line for each kind of proof; of interleavings one for each source line."""
+    places: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
+    for kernel, found in every.items():
+        for one in found:
+            if one.outcome is Outcome.EQUIVALENT:
+                where = f"{one.file}:{one.line}" if one.proof_cases else ""
+                places[kernel, _kind_of_proof(one.reason), where].append(one)
+    for (kernel, proof, where), alike in sorted(places.items()):
+        operators = ", ".join(sorted({one.operator for one in alike})) if where else "several"
+        counts = sorted({len(one.proof_cases) for one in alike})
+        cases = "" if not where else str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        yield f"| `{kernel}` | {where} | {operators} | {len(alike)} | {proof} | {cases} |\n"
+
+
+def _kind_of_proof(reason: str) -> str:
+    """A proof without its numbers."""
+    if reason.startswith("every interleaving"):
+        return "every order of the atomics" if "orders of" in reason else "one run without a race stands for all"
+    return reason.partition(" (")[0]
 
 
 def _table(name: str, rows: Mapping[str, tuple[Rate, Rate]]) -> str:

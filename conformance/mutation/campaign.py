@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Tier
+from tileproof.conformance.mutation.devices import EntryPoint
 from tileproof.conformance.mutation.mutant import Mutant, mutants
 from tileproof.conformance.mutation.operator import Group
 from tileproof.conformance.mutation.operators import OPERATORS
@@ -127,6 +128,8 @@ class Campaign:
         self.reached = len(every)
         self.unreached = sum(1 for _ in _all(self.reach, reached=False)) - self.reached
         self.mutants = selection.of(every)
+        self._cases: dict[tuple[EntryPoint, int], tuple[tuple[Case, ...], tuple[Case, ...]]] = {}
+        self._known_digits: dict[EntryPoint, str] = {}
 
     def done(self, path: Path) -> dict[str, Result]:
         """Results of earlier runs that still hold: made from the same instructions, and finished."""
@@ -168,14 +171,20 @@ class Campaign:
         return map(self._task, self.mutants)
 
     def _task(self, mutant: Mutant) -> Task:
-        cases = self.reach.cases(mutant)
-        keys = {_key(case) for case in cases}
-        deeper = tuple(case for key in sorted(keys, key=str) for case in self._deeper.get(key, ()))
-        return Task(mutant, self.reach.modules[mutant.variant], cases, deeper)
+        place = EntryPoint(mutant.variant, mutant.entry), mutant.ptx_line
+        if place not in self._cases:
+            cases = self.reach.cases(mutant)
+            keys = {_key(case) for case in cases}
+            deeper = tuple(case for key in sorted(keys, key=str) for case in self._deeper.get(key, ()))
+            self._cases[place] = cases, deeper
+        return Task(mutant, self.reach.modules[mutant.variant], *self._cases[place])
 
     def _digits(self, mutant: Mutant) -> str:
-        parsed, _ = decoded(self.reach.modules[mutant.variant].ptx, Contraction.NONE)
-        return entry_digits(parsed.entries[mutant.entry])
+        point = EntryPoint(mutant.variant, mutant.entry)
+        if point not in self._known_digits:
+            parsed, _ = decoded(self.reach.modules[mutant.variant].ptx, Contraction.NONE)
+            self._known_digits[point] = entry_digits(parsed.entries[mutant.entry])
+        return self._known_digits[point]
 
 
 def _beyond(selection: Selection, globs: Sequence[str]) -> Mapping[Hashable, Sequence[Case]]:

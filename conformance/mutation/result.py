@@ -46,7 +46,8 @@ class Result:
         tried: cases that ran, those of both schedules counted.
         reaching: cases that reach its instruction.
         seconds: of processor time until it was decided.
-        reason: of an equivalent mutant the proof, of a refused one the refusal.
+        reason: the proof, the refusal, or of a survivor of order why no proof over interleavings holds.
+        proof_cases: of a proof over interleavings the cases.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Result:
     reaching: int = 0
     seconds: float = 0.0
     reason: str = ""
+    proof_cases: tuple[str, ...] = ()
 
 
 def read_results(path: Path) -> dict[str, Result]:

@@ -12,6 +12,9 @@ from tileproof.conformance.finding import Finding
 from tileproof.conformance.mutation.devices import MutatedDevice, mutated_program
 from tileproof.conformance.mutation.equivalence import proof
 from tileproof.conformance.mutation.mutant import Mutant
+from tileproof.conformance.mutation.operator import Group
+from tileproof.conformance.mutation.operators import OPERATORS
+from tileproof.conformance.mutation.order_proof import Cases, Proved, prove
 from tileproof.conformance.mutation.rendering import render
 from tileproof.conformance.mutation.result import Outcome, Result
 from tileproof.conformance.mutation.variant import digest
@@ -43,10 +46,12 @@ class Budget:
     Args:
         cases_s: after so many seconds no further case that reaches it is begun.
         deeper_s: for the further cases, where it survives those.
+        proof_s: for a proof over interleavings, of a mutant of order that survives all.
     """
 
     cases_s: float = 60.0
     deeper_s: float = 10.0
+    proof_s: float = 120.0
 
 
 @dataclass(frozen=True)
@@ -102,9 +107,20 @@ def run_mutant(task: Task, coordinates: Coordinates, budget: Budget) -> Result:
         if result.outcome is Outcome.SURVIVED:
             end = time.process_time() + budget.deeper_s
             result = trial.deeper(result, end)
+        if result.outcome is Outcome.SURVIVED and OPERATORS[mutant.operator].group is Group.ORDER:
+            result = _proved(result, task, program, coordinates, time.process_time() + budget.proof_s)
     except Refusal as refusal:
         result = replace(result, outcome=Outcome.REFUSED, reason=refusal.message)
     return replace(result, seconds=round(time.process_time() - start, 3))
+
+
+def _proved(survived: Result, task: Task, program: Program, coordinates: Coordinates, end: float) -> Result:
+    """The same, equivalent where a proof over all interleavings succeeds; else with the reason why it does not."""
+    cases = Cases(task.cases, task.deeper, _inputs, _right)
+    found = prove(task.mutant, program, task.module.ptx, cases, coordinates, lambda: time.process_time() > end)
+    if isinstance(found, Proved):
+        return replace(survived, outcome=Outcome.EQUIVALENT, reason=found.words, proof_cases=found.cases)
+    return replace(survived, reason=f"not proved: {found}")
 
 
 @dataclass(frozen=True)

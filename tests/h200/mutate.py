@@ -9,16 +9,19 @@ result, the first by their digests in turns of the kernels, `alive` the other su
 with one has many cores.
 """
 
+import heapq
+import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import groupby, zip_longest
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from false_alarms import ARCH, Pair, cases, look
-from timeboxed import side_by_side
 
 from tileproof.conformance.mutation.campaign import KERNELS, Campaign, Selection
 from tileproof.conformance.mutation.operator import Group
@@ -29,6 +32,10 @@ from tileproof.conformance.target import Coordinates, Schedule, Target
 
 KNOWN = Path(__file__).parents[2] / "docs" / "evidence" / "mutation"
 STAGES = ("order", "new", "alive")
+SLOW = ("mm_fp8", "fp8_quantize_tensor", "int8_gemm_wgmma", "fp8_a8_gemm_tma", "fp8_a8_gemm_cp_async")
+MOST_NEW = 400
+"""Of one kernel."""
+
 PLACE = Coordinates(Target.SIM, ARCH, Schedule.FRIENDLY, 0)
 TOGETHER, CHUNK = 64, 4
 """Of so many neighbours in a kernel's order those of one variant go to one process, so many at a time."""
@@ -42,7 +49,7 @@ def left_to_do(kernel: str, stages: Sequence[str]) -> list[tuple[str, list[Task]
     for task in campaign.tasks():
         stage = _stage(task, known.get(task.mutant.id))
         for name, tasks in found:
-            if name == stage:
+            if name == stage and (stage != "new" or len(tasks) < MOST_NEW):
                 tasks.append(task)
     return found
 
@@ -73,16 +80,37 @@ def run_chunk(tasks: list[Task]) -> list[Result]:
     return [run_mutant(task, PLACE, Budget(cases_s=60.0, deeper_s=20.0)) for task in tasks]
 
 
-def plan(stages: Sequence[str], processes: int, end: float) -> list[list[Task]]:
-    """Chunks of all kernels: stage by stage, the kernels of one in turns."""
-    by_stage: dict[str, list[Iterator[list[Task]]]] = {stage: [] for stage in stages}
+@dataclass(order=True)
+class Due:
+    """A chunk that waits: by stage, then by its turn among the kernel's."""
+
+    stage: int
+    turn: int
+    kernel: str
+    tasks: list[Task] = field(compare=False)
+
+
+def decide_all(stages: Sequence[str], pool: Executor, processes: int, end: float) -> Iterator[list[Result]]:
+    """Results as they come: kernels are looked through side by side, and of those that are the first chunks run."""
     # Those that take longest to look through begin first.
-    kernels = sorted(KERNELS, key=lambda kernel: kernel not in ("mm_fp8", "fp8_quantize_tensor", "int8_gemm_wgmma"))
-    for found in side_by_side(partial(left_to_do, stages=stages), kernels, processes, end):
-        for stage, tasks in found:
-            by_stage[stage].append(chunks(tasks))
-    turns = (turn for stage in stages for turn in zip_longest(*by_stage[stage]))
-    return [chunk for turn in turns for chunk in turn if chunk]
+    kernels = sorted(KERNELS, key=lambda kernel: kernel not in SLOW)
+    looking = {pool.submit(left_to_do, kernel, stages): kernel for kernel in kernels}
+    running: set[Future[list[Result]]] = set()
+    due: list[Due] = []
+    while (looking or running or due) and time.monotonic() < end:
+        while due and len(running) + len(looking) < 2 * processes:
+            running.add(pool.submit(run_chunk, heapq.heappop(due).tasks))
+        everything: list[Future[Any]] = [*looking, *running]
+        ready, _ = wait(everything, max(0.01, end - time.monotonic()), FIRST_COMPLETED)
+        for future in [one for one in looking if one in ready]:
+            kernel = looking.pop(future)
+            for number, (_, tasks) in enumerate(future.result()):
+                for turn, chunk in enumerate(chunks(tasks)):
+                    heapq.heappush(due, Due(number, turn, kernel, chunk))
+        for ended in [one for one in running if one in ready]:
+            running.remove(ended)
+            yield ended.result()
+    sys.stdout.write(f"{len(looking)} kernels not looked through, {sum(len(one.tasks) for one in due)} mutants left\n")
 
 
 def main() -> None:
@@ -92,16 +120,19 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     look(Pair(cases()[0], 0))  # compiles the engine for all, which is not counted
     start = time.monotonic()
-    planned = plan(stages, processes, start + most)
-    sys.stdout.write(f"{sum(map(len, planned))} mutants planned after {time.monotonic() - start:.0f} s\n")
     counts = dict.fromkeys(Outcome, 0)
-    for results in side_by_side(run_chunk, planned, processes, start + most):
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
+    for results in decide_all(stages, pool, processes, start + most):
         for one in results:
             counts[one.outcome] += 1
             with (folder / f"{one.id.partition('/')[0]}.ndjson").open("a") as file:
                 file.write(line_of(one))
     words = ", ".join(f"{count} {name}" for name, count in counts.items())
     sys.stdout.write(f"{words}; {time.monotonic() - start:.0f} s on {processes} processes\n")
+    sys.stdout.flush()
+    for process in multiprocessing.active_children():  # what they are at is dropped
+        process.kill()
+    os._exit(0)
 
 
 if __name__ == "__main__":

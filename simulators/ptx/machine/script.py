@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tileproof.simulators.ptx.machine.forward import NEVER, up_to
 from tileproof.simulators.ptx.machine.memory import Lanes, Mask
-from tileproof.simulators.ptx.machine.schedule import PATIENCE_STEPS, Friendly, Turn
+from tileproof.simulators.ptx.machine.schedule import Friendly, Turn
 from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
 from tileproof.simulators.ptx.program import Kind, Program
 
@@ -22,7 +23,6 @@ from tileproof.simulators.ptx.program import Kind, Program
 _ALONE_TURNS, _MOST_TURNS = 4, 512
 # Steps of a turn of those that help.
 _HELPING_STEPS = 32
-_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Scripted(Friendly):
         lanes = lanes[~targets[pc[lanes]]]
         if not lanes.size:
             return None
-        turn = self._up_to(pc, lanes, targets)
+        turn = up_to(pc, lanes, targets, self._branches)
         return replace(turn, steps=min(turn.steps, _HELPING_STEPS))
 
     def _next_move(self) -> None:
@@ -127,29 +127,9 @@ class Scripted(Friendly):
         places = pc[lanes]
         first = int(places.min())
         if not targets[first]:
-            return self._up_to(pc, lanes, targets)
+            return up_to(pc, lanes, targets, self._branches)
         self._next_move()
-        return Turn(lanes[places == first], first, _NEVER, 1)
-
-    def _up_to(self, pc: Lanes, lanes: Lanes, targets: Mask) -> Turn:
-        """The rearmost of some lanes, up to the next of the instructions or to where others of them stand.
-
-        A branch is a turn by itself: it may lead back, to an instruction that lies behind.
-        """
-        places = pc[lanes]
-        first = int(places.min())
-        together = lanes[places == first]
-        if self._branches[first]:
-            return Turn(together, first, _NEVER, 1)
-        ahead = np.flatnonzero(targets[first:] | self._branches[first:])
-        stop = min(int(first + ahead[0]) if ahead.size else _NEVER, self._meeting(places, first))
-        return Turn(together, first, stop, PATIENCE_STEPS)
-
-    @staticmethod
-    def _meeting(places: Lanes, first: int) -> int:
-        """The next place where others of the move stand."""
-        later = places[places > first]
-        return int(later.min()) if later.size else _NEVER
+        return Turn(lanes[places == first], first, NEVER, 1)
 
     def weak(self) -> np.random.Generator | None:
         """See `Schedule.weak`."""

@@ -1,0 +1,126 @@
+"""Proofs that a mutant of order does what the kernel does: every interleaving of every case that reaches it is run.
+
+*No choices*: where threads meet only at barriers and at waits for their own copies, a run without a race stands for
+all interleavings of its case; all cases of the full tier that launch the mutant run. *All choices*: where there are
+atomics, all their orders are run, on the cheapest cases made small (`SCALED`). The premises are checked by machine
+(`determined.py`); what does not meet them is not proved.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tileproof.conformance.case import Case, Dimension
+from tileproof.conformance.contract import Arrays, Right
+from tileproof.conformance.mutation.determined import obstacle, open_steps
+from tileproof.conformance.mutation.interleavings import Seen, Trial, Undecided, explore
+from tileproof.conformance.mutation.mutant import Mutant
+from tileproof.conformance.registry import contract_of
+from tileproof.conformance.target import Coordinates, Schedule
+from tileproof.oracle.refusal import Refusal
+from tileproof.simulators.ptx.program import Program
+
+SCALED: Mapping[str, tuple[Mapping[str, int], ...]] = {
+    "astrai_quantize": tuple(
+        {"R": rows, "C": columns, "B": blocks}
+        for rows, columns, blocks in ((64, 96, 2), (96, 64, 2), (96, 64, 3), (63, 95, 2), (95, 63, 2), (95, 63, 3))
+    )
+}
+"""Of contracts whose kernels elect a block: dimensions with which so many blocks run, each with work of its own."""
+
+MOST_SCALED = 2
+"""Cases that are scaled, of those that reach the mutant, the cheapest first."""
+
+LEAST_CASES = 3
+"""With fewer nothing is proved."""
+
+
+@dataclass(frozen=True)
+class Proved:
+    """What a proof says.
+
+    Args:
+        words: of the result.
+        cases: that ran.
+    """
+
+    words: str
+    cases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Cases and what belongs to them.
+
+    Args:
+        reaching: the mutant's instruction, the cheapest first.
+        further: of the same routes, that may launch it.
+        inputs: of a case.
+        right: of a case on an architecture.
+    """
+
+    reaching: Sequence[Case]
+    further: Sequence[Case]
+    inputs: Callable[[Case], Arrays]
+    right: Callable[[Case, str], Right]
+
+
+def prove(
+    mutant: Mutant, program: Program, ptx: str, cases: Cases, coordinates: Coordinates, is_late: Callable[[], bool]
+) -> Proved | str:
+    """A proof, or why there is none.
+
+    Args:
+        mutant: that no case kills.
+        program: its entry, decoded.
+        ptx: of the module that it was made from.
+        cases: that may show it.
+        coordinates: where; their schedule is not used.
+        is_late: whether time is over: then nothing is proved.
+    """
+    words = obstacle(program)
+    if words:
+        return words
+    has_choices = bool(open_steps(program).any())
+    chosen = _scaled(cases.reaching) if has_choices else (*cases.reaching, *cases.further)
+    place = replace(coordinates, schedule=Schedule.FRIENDLY)
+    seen: dict[Case, Seen] = {}
+    for case in chosen:
+        if is_late():
+            return f"time was over after {len(seen)} of {len(chosen)} cases"
+        trial = Trial(mutant, program, ptx, case, cases.inputs(case), cases.right(case, place.arch))
+        try:
+            seen[case] = explore(trial, place)
+        except Undecided as undecided:
+            return f"{case}: {undecided}"
+    ran = {case: one for case, one in seen.items() if one.runs > (1 if has_choices else 0)}
+    if len(ran) < LEAST_CASES:
+        return f"only {len(ran)} cases have what a proof needs"
+    return Proved(_words(list(ran.values()), has_choices), tuple(map(str, ran)))
+
+
+def _words(seen: Sequence[Seen], has_choices: bool) -> str:
+    count = f"in {len(seen)} cases"
+    if has_choices:
+        return f"every interleaving does the same: all {sum(one.runs for one in seen)} orders of the atomics {count}"
+    passed = sorted({one.passed for one in seen})
+    times = ", ".join(map(str, passed))
+    return (
+        f"every interleaving does the same: no race, and nothing that a schedule decides, {count}, "
+        f"whose threads pass a barrier or wait {times} times"
+    )
+
+
+def _scaled(reaching: Sequence[Case]) -> tuple[Case, ...]:
+    """The cheapest cases with other numbers of blocks."""
+    return tuple(dict.fromkeys(small for case in reaching[:MOST_SCALED] for small in _small(case)))
+
+
+def _small(case: Case) -> Iterator[Case]:
+    for sizes in SCALED.get(case.contract, ()):
+        dimensions = tuple(Dimension(one.name, sizes.get(one.name, one.size)) for one in case.shape.dimensions)
+        small = replace(case, shape=replace(case.shape, dimensions=dimensions))
+        try:
+            contract_of(small).check(small)
+        except Refusal:
+            continue
+        yield small

@@ -1,0 +1,66 @@
+"""A schedule that leaves one thing open: which warp is next to make an instruction whose outcome depends on it.
+
+Threads go by themselves up to the *open* instructions, atomics and strong accesses as a rule. Where everybody who can
+run stands before one, a number says whose turn it is, of the warps in ascending order. A list of numbers is one
+interleaving of these instructions, and `options` says how many numbers there were at each place, so that all can be
+enumerated:
+
+    block 0: max, add     block 1: max, add     [] = 0 0 1 1, [1] = 1 0 0 1, [0, 1] = 0 1 0 1, ...
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tileproof.simulators.ptx.machine.forward import NEVER, up_to
+from tileproof.simulators.ptx.machine.memory import Lanes, Mask
+from tileproof.simulators.ptx.machine.schedule import Friendly, Turn
+from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
+from tileproof.simulators.ptx.program import Kind, Program
+
+
+class Chosen(Friendly):
+    """Follows numbers through one launch; behind the last one it takes 0.
+
+    Attributes:
+        options: how many there were to choose from, at each place in turn.
+        waves_begun: of blocks that are resident together: only within one the order is chosen.
+        most_lanes: of one warp that made an atomic together, whose turns are not chosen.
+
+    Args:
+        program: the kernel.
+        is_open: by step, whether its order is chosen.
+        choices: the numbers.
+    """
+
+    def __init__(self, program: Program, is_open: Mask, choices: Sequence[int]) -> None:
+        super().__init__()
+        self._open = np.array([*is_open, False])
+        self._branches = np.array([*(step.kind is Kind.BRANCH for step in program.steps), False])
+        self._choices = choices
+        self.options: list[int] = []
+        self.waves_begun = 0
+        self.most_lanes = 0
+
+    def waves(self, blocks: int, most: int) -> Iterator[Lanes]:
+        """See `Schedule.waves`."""
+        for wave in super().waves(blocks, most):
+            self.waves_begun += 1
+            yield wave
+
+    def next_turn(self, pc: Lanes, running: Lanes) -> Turn:
+        """See `Schedule.next_turn`."""
+        free = running[~self._open[pc[running]]]
+        if free.size:
+            return up_to(pc, free, self._open, self._branches)
+        places = np.stack([running >> WARP_SHIFT, pc[running]], axis=1)
+        parties, party = np.unique(places, axis=0, return_inverse=True)
+        number = self._choices[len(self.options)] if len(self.options) < len(self._choices) else 0
+        self.options.append(len(parties))
+        lanes = running[party.reshape(-1) == number]
+        return Turn(lanes, int(pc[lanes[0]]), NEVER, 1)
+
+    def lane_order(self, count: int) -> Lanes | None:
+        """See `Schedule.lane_order`: ascending, and told."""
+        self.most_lanes = max(self.most_lanes, count)
+        return None

@@ -1,0 +1,186 @@
+"""A proof over interleavings runs all of them, checks its premises, and refuses mutants that are wrong."""
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileproof.conformance.case import Case
+from tileproof.conformance.mutation import order_proof
+from tileproof.conformance.mutation.determined import obstacle, open_steps
+from tileproof.conformance.mutation.devices import SeekingDevice, mutated_program
+from tileproof.conformance.mutation.order_proof import Cases, Proved, prove
+from tileproof.conformance.registry import contract_of, find_case
+from tileproof.conformance.run_case import case_inputs, run_case
+from tileproof.conformance.target import Coordinates, Schedule, Target
+from tileproof.simulators.ptx.decoding.contraction import Contraction
+from tileproof.simulators.ptx.device import Device, decoded
+from tileproof.simulators.ptx.launch import Prepared
+from tileproof.simulators.ptx.machine.budget import BudgetExceeded
+from tileproof.simulators.ptx.machine.chosen import Chosen
+from tileproof.simulators.ptx.machine.schedule import Schedule as DeviceSchedule
+from tileproof.simulators.ptx.program import Program
+
+RESULTS = Path(__file__).parents[2] / "docs" / "evidence" / "mutation"
+PLACE = Coordinates(Target.SIM, schedule=Schedule.FRIENDLY)
+TEXT = """.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 k_param_0)
+{{
+	.reg .pred %p<3>;
+	.reg .b32 %r<9>;
+	.reg .b64 %rd<9>;
+	.shared .align 8 .b8 memory[64];
+	ld.param.u64 %rd1, [k_param_0];
+	mov.u32 %r1, %ctaid.x;
+	mul.wide.u32 %rd2, %r1, 8;
+	add.s64 %rd3, %rd1, %rd2;
+	{body}
+	ret;
+}}
+"""
+TICKETS = """atom.global.add.u32 %r2, [%rd1], 1; membar.gl; atom.global.add.u32 %r3, [%rd1], 1;
+st.global.u32 [%rd3+8], %r2; st.global.u32 [%rd3+12], %r3;"""
+
+#: what a kernel does, and a word of why runs over its open steps do not stand for all; "" where they do.
+OBSTACLES = (
+    ("st.global.u32 [%rd3], %r1;", ""),
+    ("bar.sync 0; ld.global.u32 %r2, [%rd3];", ""),
+    (TICKETS, ""),
+    (TICKETS.replace("membar.gl", "membar.cta"), "no fence.sc"),
+    (TICKETS.replace("membar.gl", "fence.acq_rel.gpu"), "no fence.sc"),
+    (TICKETS.replace("membar.gl", "setp.eq.u32 %p1, %r1, 0; @%p1 membar.gl"), "no fence.sc"),
+    ("AGAIN: atom.global.add.u32 %r2, [%rd1], 1; setp.lt.u32 %p1, %r2, 5; @%p1 bra AGAIN;", "no fence.sc"),
+    ("ld.volatile.global.u32 %r2, [%rd1]; ld.volatile.global.u32 %r3, [%rd1];", "no fence.sc"),
+    ("mov.u32 %r2, %clock;", "depends on the schedule"),
+    ("mov.u32 %r2, %smid; st.global.u32 [%rd3], %r2;", "%smid"),
+    ("activemask.b32 %r2;", "depends on the schedule"),
+    ("mbarrier.init.shared.b64 [memory], 1;", "depends on the schedule"),
+)  # fmt: skip
+
+
+def program(body: str) -> Program:
+    return decoded(TEXT.format(body=body), Contraction.NONE)[1]["k"]
+
+
+@pytest.mark.parametrize(("body", "why"), OBSTACLES)
+def test_what_depends_on_more_than_the_order_of_open_steps_is_refused(body: str, why: str) -> None:
+    words = obstacle(program(body))
+    assert (why in words) if why else not words
+
+
+class Following(Device):
+    """A device whose launches follow numbers."""
+
+    def __init__(self, choices: tuple[int, ...]) -> None:
+        super().__init__()
+        self.choices = choices
+        self.chosen: Chosen | None = None
+        self.program: Program | None = None
+
+    def run(self, prepared: Prepared, recorder: Any = None) -> Any:
+        self.program = prepared.program
+        return super().run(prepared, recorder)
+
+    def schedule(self) -> DeviceSchedule:
+        assert self.program is not None
+        self.chosen = Chosen(self.program, open_steps(self.program), self.choices)
+        return self.chosen
+
+
+def test_all_interleavings_of_two_blocks_that_take_two_tickets_each_are_enumerated() -> None:
+    left: list[tuple[int, ...]] = [()]
+    seen: list[tuple[int, ...]] = []
+    while left:
+        choices = left.pop()
+        device = Following(choices)
+        memory = device.upload(np.zeros(6, np.uint32))
+        kernel = device.load_ptx(TEXT.format(body=TICKETS))["k"]
+        kernel.launch(grid=(2, 1, 1), block=(1, 1, 1), args=[memory])
+        seen.append(tuple(memory.download()[2:].tolist()))
+        assert device.chosen is not None
+        options = device.chosen.options
+        for place in range(len(choices), len(options)):
+            left += [(*choices, *(0,) * (place - len(choices)), one) for one in range(1, options[place])]
+    assert sorted(seen) == [(0, 1, 2, 3), (0, 2, 1, 3), (0, 3, 1, 2), (1, 2, 0, 3), (1, 3, 0, 2), (2, 3, 0, 1)]
+
+
+def rows(kernel: str, operator: str, opcode: str, route: str = "/") -> list[Mapping[str, Any]]:
+    """Results of a kernel's mutants with a case of a route, of an operator at an opcode."""
+    found = map(json.loads, (RESULTS / f"{kernel}.ndjson").read_text().splitlines())
+    return [
+        row for row in found if row["id"].startswith(f"{kernel}/{operator}/{opcode}") and route in row.get("case", "")
+    ]
+
+
+def put(row: Mapping[str, Any], cases: tuple[Case, ...]) -> Proved | str:
+    """A mutant to the proof."""
+    device = SeekingDevice(PLACE, row["id"], row["entry"])
+    device.step_budget = 1
+    with contextlib.suppress(BudgetExceeded):
+        run_case(cases[0], device)
+    assert device.found is not None
+    assert device.module is not None
+    changed = mutated_program(device.found, decoded(device.module.ptx, Contraction.NONE)[0])
+    given = Cases(cases, (), case_inputs, lambda case, arch: contract_of(case).expected(case, case_inputs(case), arch))
+    return prove(device.found, changed, device.module.ptx, given, PLACE, lambda: False)
+
+
+@pytest.fixture
+def only_two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = order_proof.SCALED["astrai_quantize"]
+    small = (*(size for size in sizes if size["B"] == 2), {"R": 128, "C": 64, "B": 2})
+    monkeypatch.setattr(order_proof, "SCALED", {"astrai_quantize": small})
+
+
+@pytest.mark.usefixtures("only_two_blocks")
+def test_a_counter_that_the_last_block_sets_back_by_a_plain_store_is_proved() -> None:
+    row = rows("fp8_quantize_tensor", "plain-atomic", "atom.global.exch", "/tile-vector/")[0]
+    found = put(row, (find_case(row["case"]),))
+    assert isinstance(found, Proved), found
+    assert "all 18 orders of the atomics in 3 cases" in found.words
+
+
+@pytest.mark.usefixtures("only_two_blocks")
+@pytest.mark.parametrize(
+    ("operator", "opcode"),
+    [
+        ("plain-atomic", "atom.global.max"),
+        ("plain-atomic", "atom.global.add"),
+        ("scope", "atom.global.add"),
+        ("drop-fence", "membar.gl"),
+        ("scope", "membar.gl"),
+    ],
+)
+def test_an_election_that_lacks_what_it_needs_is_not_proved(operator: str, opcode: str) -> None:
+    killed = [row for row in rows("fp8_quantize_tensor", operator, opcode, "/tile-vector/") if "kinds" in row]
+    words = put(killed[0], (find_case(killed[0]["case"]),))
+    assert isinstance(words, str)
+    assert "a finding" in words or "no fence.sc" in words
+
+
+@pytest.mark.parametrize(
+    ("operator", "opcode"),
+    [
+        ("drop-barrier", "bar.sync"),
+        ("drop-wait", "cp.async.wait_group"),
+        ("wait-for-less", "cp.async.wait_group"),
+        ("drop-commit", "cp.async.commit_group"),
+    ],
+)
+def test_a_ring_that_lacks_what_it_needs_is_not_proved(operator: str, opcode: str) -> None:
+    killed = [row for row in rows("mm_fp8", operator, opcode) if "kinds" in row]
+    words = put(killed[0], (find_case(killed[0]["case"]),))
+    assert isinstance(words, str)
+    assert "a finding" in words
+
+
+def test_a_proof_needs_several_cases() -> None:
+    row = next(row for row in rows("mm_fp8", "drop-barrier", "bar.sync") if "kinds" not in row)
+    words = put(row, (find_case(row["case"]),))
+    assert words == "only 1 cases have what a proof needs"
