@@ -25,6 +25,8 @@ HEADINGS = (
     "warps of SM",
     "stopped by",
 )
+LEFT = (0, 1, len(HEADINGS) - 1)
+"""Columns of words."""
 
 
 @dataclass(frozen=True)
@@ -116,17 +118,3 @@ def _row(entry: str, arch: str, used: Resources, threads: int, found: Occupancy)
         f"{found.warps}/{found.warps_at_most}",
         ", ".join(found.limits),
     )
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Aligned columns: the first, the second and the last to the left, numbers to the right."""
-    every = [HEADINGS, *rows]
-    widths = [max(len(row[column]) for row in every) for column in range(len(HEADINGS))]
-    left = (0, 1, len(HEADINGS) - 1)
-    lines = []
-    for row in every:
-        cells = [
-            text.ljust(w) if i in left else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines

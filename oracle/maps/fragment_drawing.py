@@ -24,7 +24,7 @@ def draw_fragment(fragment: FragmentMap) -> str:
     Raises:
         Refusal: more than `BOX_LIMIT` boxes.
     """
-    boxes = list(_boxes(fragment))
+    boxes = list(boxes_of(fragment))
     if len(boxes) > BOX_LIMIT:
         raise Refusal(
             f"{fragment}: {len(boxes)} boxes, the limit is {BOX_LIMIT}",
@@ -56,7 +56,7 @@ def draw_fragment(fragment: FragmentMap) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _boxes(fragment: FragmentMap) -> Iterator[tuple[int, int, int, int, int]]:
+def boxes_of(fragment: FragmentMap) -> Iterator[tuple[int, int, int, int, int]]:
     """Row, first column, number of columns, lane and register of every box."""
     for row in range(fragment.rows):
         places = [(column, fragment.place(row, column)) for column in range(fragment.columns)]

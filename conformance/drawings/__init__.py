@@ -1,0 +1,1 @@
+"""Drawings of `tileproof show`: swizzles, fragments, packs and bank conflicts, for the terminal and as SVG."""
