@@ -214,6 +214,43 @@ def cancelled_residual(extents: Extents, random: Random) -> ProductInputs:
     return ProductInputs(given.x, given.weight, given.weight_scales, residual)
 
 
+def _alternating(extents: Extents) -> tuple[Array, Array]:
+    """Whether a token is odd, and whether a pair of weight rows is: every register of a thread holds all four kinds."""
+    return np.arange(extents.tokens) % 2 == 1, np.arange(extents.rows) // 2 % 2 == 1
+
+
+def near_ties(extents: Extents, random: Random) -> ProductInputs:
+    """Products just below a tie of bf16, which float32 rounds to it, and bf16 then up: of the sum and the token's scale
+    in even tokens and rows, of that and the row's scale in odd ones. Cut instead of rounded they end one lower."""
+    odd, odd_rows = _alternating(extents)
+    x = np.zeros((extents.tokens, extents.depth), BF16)
+    weight = np.zeros((extents.rows, extents.depth), np.uint8)
+    if extents.depth >= 4:
+        # rn(49 * rn(260 / 448)) and rn(rn(16 * rn(304 / 448)) * 147 / 128) are ties with an odd digit before them.
+        largest = np.where(odd, 304.0, 260.0)
+        x[_pins(extents)] = largest.astype(BF16)
+        x[~odd, 1], x[odd, 2] = BF16.type(3.5 * 260 / 448), BF16.type(304 / 448)
+        x *= random.choice([-1, 1], (extents.tokens, 1)).astype(BF16)
+        weight[:, [1, 2]] = E4M3FN.encode(np.array([14.0, 16.0]))
+    scales = np.where(odd_rows, 147 / 128, 1.0).astype(BF16)
+    return ProductInputs(x, weight, scales, np.zeros((extents.tokens, extents.rows), BF16))
+
+
+def tiny(extents: Extents, random: Random) -> ProductInputs:
+    """Scales of tokens and of rows below the least normal number, met by large ones of the other side or by 1."""
+    odd, odd_rows = _alternating(extents)
+    codes = E4M3FN.encode(np.arange(1.0, 9.0))
+    x = E4M3FN.decode(codes[random.integers(0, 8, (extents.tokens, extents.depth))])
+    x[_pins(extents)] = LARGEST
+    weight = _without_pins(codes[random.integers(0, 8, (extents.rows, extents.depth))])
+    weight[:, 3:] = 0  # small sums, which stay below the least normal number
+    x = x * np.where(odd, 1.0, 2.0**-127)[:, np.newaxis]
+    scales = np.where(odd_rows, 2.0**-133, 2.0**120)
+    scales[np.arange(extents.rows) // 4 % 3 == 2] = 1.0
+    residual = random.choice([0.0, 2.0**-130, -(2.0**-133)], (extents.tokens, extents.rows))
+    return ProductInputs(x.astype(BF16), weight, scales.astype(BF16), residual.astype(BF16))
+
+
 FAMILIES: Mapping[str, Callable[[Extents, Random], ProductInputs]] = {
     "on-grid": on_grid,
     "normal": normal,
@@ -226,4 +263,6 @@ FAMILIES: Mapping[str, Callable[[Extents, Random], ProductInputs]] = {
     "ties": ties,
     "specials": specials,
     "cancelled-residual": cancelled_residual,
+    "near-ties": near_ties,
+    "tiny": tiny,
 }

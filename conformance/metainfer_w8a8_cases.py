@@ -95,6 +95,8 @@ def _smoke(routes: Routes) -> Iterator[Case]:
     yield _case(routes, IN_BLOCK, "f32k256", (31, 64, 256), "ties")
     for token in TOKENS:
         yield _case(routes, SCALAR, token, (3, 128, 256), "one-hot")
+    for route, splits in ((SCALAR, 0), (FUSED, 2), (PARTIAL, 2), (IN_BLOCK, 0), ("64x64x64-b2", 0)):
+        yield _case(routes, route, "nk8", (16, 64, 128), "near-ties", splits=splits)
     yield _case(routes, SCALAR, "kn8", (2, 5, 7), "extremes")
     yield _case(routes, SCALAR, "nk8", (5, 9, 33), "uniform", View("x", offset=1), View("w", offset=3))
     yield _case(routes, SCALAR, "p64", (1, 64, 1), "extremes")
@@ -109,8 +111,11 @@ def _depth() -> int:
     return -(-CONVERSION_DEPTH // 64) * 64
 
 
+_IN_NO_TURN = ("conversion", "worn-counters", "odd-scales", "near-ties")
+
+
 def _full(routes: Routes) -> Iterator[Case]:
-    families = cycle(family for family in FAMILIES if family not in ("conversion", "worn-counters", "odd-scales"))
+    families = cycle(family for family in FAMILIES if family not in _IN_NO_TURN)
     for arm in (arm for arm in ARMS.values() if isinstance(arm, TileArm)):
         for m, stages in product((1, arm.rows - 1, arm.rows, arm.rows + 1), (1, 2, 3)):
             yield _case(routes, arm.name, "nk8", (m, arm.columns, stages * arm.depth), next(families))
@@ -162,3 +167,22 @@ def _every_variant(routes: Routes) -> Iterator[Case]:
             yield _case(routes, arm, "nk8", (13, columns, 128), family)
         for route, splits in ((FUSED, 2), (PARTIAL, 2), (IN_BLOCK, 0)):
             yield _case(routes, route, "nk8", (13, 64, 128), family, splits=splits)
+    yield from _roundings(routes)
+
+
+def _roundings(routes: Routes) -> Iterator[Case]:
+    """Both products of the epilogue cut instead of rounded, and the sum's conversion, in each compiled variant."""
+    tiles = [arm for arm in ARMS.values() if isinstance(arm, TileArm)]
+    for token in TOKENS:
+        for arm in tiles:
+            yield _case(routes, arm.name, token, (arm.rows, max(arm.columns, 128), 256), "near-ties")
+        for m in (16, 32):
+            for route, splits in ((FUSED, 2), (PARTIAL, 2), (IN_BLOCK, 0)):
+                yield _case(routes, route, token, (m, 128, 256), "near-ties", splits=splits)
+        yield _case(routes, SCALAR, token, (8, 128, 256), "near-ties")
+    for arm in tiles:
+        depth = -(-CONVERSION_DEPTH // arm.depth) * arm.depth
+        yield _case(routes, arm.name, "nk8", (arm.rows, arm.columns, depth), "conversion")
+    for wgmma in WGMMA:
+        yield _case(routes, wgmma.name, "nk8", (128, wgmma.columns, 128), "near-ties")
+        yield _case(routes, wgmma.name, "nk8", (128, wgmma.columns, 1072), "conversion")

@@ -121,6 +121,26 @@ _ODD = np.array(
 )
 
 
+def near_ties(m: int, n: int, k: int, random: Random) -> Inputs:
+    """Products just below a tie of bf16, which float32 rounds to it, and bf16 then up: of 3 and the row's scale in even
+    rows and pairs of columns, of that and the column's scale in odd ones. Cut instead of rounded they end one lower."""
+    x = np.zeros((m, k), np.int8)
+    x[np.arange(m), np.arange(m) % k if k else 0] = random.choice([-1, 1], m)
+    thirds = _near_thirds()
+    row, column = np.arange(m), np.arange(n)
+    row_scales = np.where(row % 2 == 0, np.resize(thirds, m), 1.0)
+    column_scales = np.where(column // 2 % 2 == 1, np.resize(thirds[::-1], n), 1.0)
+    return Inputs(x, np.full((k, n), 3), row_scales, column_scales)
+
+
+def _near_thirds() -> Array:
+    """Float32 values s for which 3 * s lies below an odd tie of bf16 by less than float32 can say there."""
+    ties = 2.0 * (129 + 2 * np.arange(64)) + 1  # nine bits, of which the last two are set
+    found = (ties / 3).astype(np.float32)
+    exact = 3 * found.astype(np.float64)
+    return np.asarray(found[(exact < ties) & (exact.astype(np.float32) == ties)])
+
+
 def worn_counters(m: int, n: int, k: int, random: Random) -> Inputs:
     """As uniform; the counters of a fused combine have counted almost 2^32 arrivals."""
     return uniform(m, n, k, random)
@@ -136,6 +156,7 @@ FAMILIES: Mapping[str, Callable[[int, int, int, Random], Inputs]] = {
     "association": association,
     "odd-scales": odd_scales,
     "worn-counters": worn_counters,
+    "near-ties": near_ties,
 }
 
 

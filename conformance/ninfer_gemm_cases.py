@@ -28,6 +28,11 @@ LARGE_WEIGHT = 640 * 1024
 """Elements of a weight from which on a case takes the simulator four seconds and more: of the soak tier. The depths
 that it takes from the two widest operators are in the full tier of the other three."""
 
+OF_ROUNDING = ("near-ties", "tiny")
+"""Families that every route of every operator sees once, and that come in no turn."""
+
+_IN_TURN = tuple(family for family in FAMILIES if family not in OF_ROUNDING)
+
 Routes = Callable[[Shape], tuple[str, ...]]
 
 
@@ -86,7 +91,7 @@ def _usual(site: CallSite, routes: Routes) -> Iterator[Case]:
     """The cp.async route: every family that matters, edges of the token tile, K below, at and above the ring."""
     rows, total = PARTS[site.name].rows, PARTS[site.name].total
     first = site.name == "linear"
-    families = cycle(FAMILIES)
+    families = cycle(_IN_TURN)
     shapes = [(_shape(9, rows, 128), family) for family in _home_families(site)]
     for tokens in (1, 63, 64, 65, 129) if first else (65,) if total < 8 else ():
         shapes.append((_shape(tokens, rows, 128), next(families)))
@@ -141,7 +146,7 @@ def _odd(site: CallSite, routes: Routes) -> Iterator[Case]:
 def _home_families(site: CallSite) -> tuple[str, ...]:
     """What an operator adds to the product decides what it must see; the plain product sees everything."""
     if site.name == "linear":
-        return tuple(family for family in FAMILIES if family != "cancelled-residual")
+        return tuple(family for family in _IN_TURN if family != "cancelled-residual")
     if site.adds:
         return ("cancelled-residual", "ties", "specials", "normal")
     if site.paired:
@@ -166,7 +171,7 @@ def _long(shape: Shape) -> bool:
 
 def _further(site: CallSite, routes: Routes) -> Iterator[Case]:
     rows, total = PARTS[site.name].rows, PARTS[site.name].total
-    families = cycle(FAMILIES)
+    families = cycle(_IN_TURN)
     edges = (127, 128, 129, 191, 192, 193, 255, 256, 257)
     shapes = [
         (_shape(tokens, rows, 128), next(families))
@@ -174,11 +179,15 @@ def _further(site: CallSite, routes: Routes) -> Iterator[Case]:
     ]
     for tokens, depth in product((1, 64, 65), (64, 128, 192, 256, 320, 384, 512, 576, 640, 1152)):
         shapes.append((_shape(tokens, rows * (2 if total < 8 else 1), depth), next(families)))
-    shapes += [(_shape(tokens, rows, 256), family) for family, tokens in product(FAMILIES, (33, 65))]
+    shapes += [(_shape(tokens, rows, 256), family) for family, tokens in product(_IN_TURN, (33, 65))]
     for tokens, columns, depth in product((1, 16, 17, 65), (1, 8, 9), (1, 31, 32, 33)):
         shapes.append((_shape(tokens, columns * total, depth), next(families)))
     if site.name == "linear":
         shapes += [(shape, family) for shape in _views(rows) for family in ("normal", "one-hot")]
+    # Last, so that no other case changes its family.
+    shapes += [(_shape(tokens, size, depth), family) for family in OF_ROUNDING for tokens, size, depth in (
+        (16, rows, 128), (80, rows, 128), (17, 9 * total, 33), (16, 16 * total, 40)
+    )]  # fmt: skip
     for shape, family in shapes:
         for route in _worth(shape, routes(shape)):
             yield _case(site, routes, shape, family, route)

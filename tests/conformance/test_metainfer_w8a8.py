@@ -42,6 +42,17 @@ def test_a_split_k_is_clean_under_a_hostile_schedule() -> None:
         assert run_case(case, Device(schedule="adversarial", seed=1)).findings == (), case
 
 
+def test_near_ties_end_lower_where_a_product_is_cut_instead_of_rounded() -> None:
+    made = generate("near-ties", 4, 8, 16, np.random.default_rng(1))
+    sums = np.abs(made.x.astype(int) @ made.w.astype(int)).astype(np.float64)
+    first = sums * made.x_scale.astype(np.float64)[:, np.newaxis]
+    second = first.astype(np.float32) * made.w_scale.astype(np.float64)
+    below = [(exact.astype(np.float32) > exact) & (exact.astype(np.float32).view(np.uint32) % 2**17 == 0x18000)
+             for exact in (first, second)]  # fmt: skip
+    assert below[0][::2, [0, 1, 4, 5]].all()  # the product with the row's scale
+    assert below[1][1::2, [2, 3, 6, 7]].all()  # with the column's
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_a_split_k_is_clean_under_twenty_hostile_schedules(seed: int) -> None:

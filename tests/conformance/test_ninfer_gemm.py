@@ -154,6 +154,29 @@ def test_ties_are_ties() -> None:
     assert np.mean(np.abs(rounded - exact) == step / 2) > 0.2
 
 
+def test_near_ties_are_just_below_a_tie_that_float32_rounds_to() -> None:
+    case = find_case("ninfer_linear/fp8_a8_gemm/cp-async/T16.N128.K128/near-ties/0")
+    values = case_inputs(case)
+    right = quantize_rows(values["x"])
+    sums = np.abs(E4M3FN.decode(right.codes) @ E4M3FN.decode(values["weight"]).T)
+    first = sums * right.scales.astype(np.float64)[:, np.newaxis]
+    second = first.astype(np.float32) * np.float64(147 / 128)
+    assert np.all(sums[::2] == 49)
+    assert np.all(sums[1::2] == 16)
+    for exact in (first[::2], second[1::2]):
+        rounded = exact.astype(np.float32)
+        assert np.all((rounded > exact) & (rounded.view(np.uint32) % 2**17 == 0x18000))
+
+
+def test_tiny_outputs_and_scales_are_below_the_least_normal_number() -> None:
+    made = generate("tiny", Extents(16, 64, 128), np.random.default_rng(1))
+    scales = quantize_rows(made.x).scales
+    least = np.float32(2.0**-126)
+    assert np.all(scales[::2] < least)
+    assert np.all(scales[1::2] > least)
+    assert np.any((made.weight_scales != 0) & (made.weight_scales.astype(np.float32) < least))
+
+
 def test_undecided_elements_are_counted_and_members_of_their_set() -> None:
     case = find_case("ninfer_linear_swiglu/fp8_a8_gemm/cp-async/T9.N128.K128/normal/0")
     assert contract_of(case).comparison is Comparison.SET
