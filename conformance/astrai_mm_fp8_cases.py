@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import cycle, product
 
 from tileproof.conformance.astrai_mm_families import FAMILIES
-from tileproof.conformance.astrai_mm_setting import DIMENSIONS, LAYOUTS, TYPES
+from tileproof.conformance.astrai_mm_setting import DIMENSIONS, FORMATS, LAYOUTS, OUTPUTS, TYPES
 from tileproof.conformance.case import Case, Dimension, Shape, View
 from tileproof.conformance.contract import Tier
 
@@ -121,6 +121,7 @@ def _full(routes: Routes) -> Iterator[Case]:
     for k in range(1, 66):
         yield _case(routes, "nte4m3b16", (5, 9, k), "bias-alone")
     yield from every_ring(routes)
+    yield from every_variant(routes)
 
 
 def _soak(routes: Routes) -> Iterator[Case]:
@@ -133,3 +134,10 @@ def every_ring(routes: Routes) -> Iterator[Case]:
     """Five stages of K for each type and layout: every compiled variant goes round its ring."""
     for token in TYPES:
         yield _case(routes, token, (17, 24, 320), "normal")
+
+
+def every_variant(routes: Routes) -> Iterator[Case]:
+    """Five stages of K on every tile and ring for each layout, format and output: each compiled variant is launched."""
+    families = cycle(("normal", "one-hot", "cancellation", "specials", "ties"))
+    for layout, name, output, route in product(LAYOUTS, FORMATS, OUTPUTS, (SMALL, LARGE, LARGE_LEAN)):
+        yield _case(routes, f"{layout}{name}{output}", (17, 24, 320), next(families), route=route)

@@ -11,7 +11,7 @@ def properties() -> Declarations:
     """Of an integer product with scales, several ways of splitting K, and counters."""
     return declare(
         P1=Absent("codes are integers: each is its own value"),
-        P2=applies(by.families("ties", "conversion", "scales")),
+        P2=applies(by.families("ties", "near-ties", "conversion", "scales")),
         P3=applies(by.families("odd-scales", "association")),
         P4=Absent("scales are given; no amax is taken"),
         P5=applies(by.families("scales", "odd-scales")),

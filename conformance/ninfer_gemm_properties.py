@@ -15,7 +15,7 @@ def properties(site: CallSite) -> Declarations:
     small = f"N{columns}.K33"
     return declare(
         P1=Absent(_ELSEWHERE),
-        P2=applies(by.families("ties", "subnormals", "normal")),
+        P2=applies(by.families("ties", "near-ties", "subnormals", "normal")),
         P3=applies(by.families("specials", "wide-outputs", "one-hot", "powers")),
         P4=Absent("amax and scale are the quantiser's; see ninfer_quantize, of which this is the kernel"),
         P5=applies(by.state("codes", "scales")),

@@ -27,7 +27,7 @@ _BY_KIND = {
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "P1": ("all-codes",),
-    "P2": ("ties", "subnormals", "random-bits", "conversion"),
+    "P2": ("ties", "near-ties", "subnormals", "random-bits", "conversion"),
     "P3": ("specials", "only-nan", "top-binade", "saturation", "infinite", "odd-scales"),
     "P4": ("zero-rows", "tiny-rows", "zeros", "tiny", "giant-among-tiny", "peaks"),
     "P6": ("peak-first", "peak-last", "falling", "rising", "nan-history", "nan-first", "ordinary"),
