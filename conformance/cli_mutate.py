@@ -34,6 +34,9 @@ def mutate(
     ] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report of the source lines.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Run survivors of earlier runs again.")] = False,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Only put survivors of earlier runs to proof, without their cases.")
+    ] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the mutants; run none.")] = False,
 ) -> None:
     """Change one instruction of a kernel's PTX at a time and run the cases that reach it; go on where a run ended."""
@@ -45,6 +48,10 @@ def mutate(
     from tileproof.conformance.mutation.summary import describe, survivors
     from tileproof.conformance.mutation.trial import Budget
 
+    place = Coordinates(Target.SIM, arch, Schedule.FRIENDLY, seed)
+    path = results or Path("mutants") / f"{kernel}.ndjson"
+    if prove:
+        raise typer.Exit(_prove(path, place))
     selection = Selection(
         operators=tuple(operator or ()),
         group=Group.ORDER if order else None,
@@ -53,13 +60,12 @@ def mutate(
         tier=tier,
         cases=tuple(case or ()),
     )
-    campaign = Campaign(kernel, selection, Coordinates(Target.SIM, arch, Schedule.FRIENDLY, seed))
+    campaign = Campaign(kernel, selection, place)
     if list_:
         for one in campaign.mutants:
             change = " ".join(map(render, one.patch.instructions)) or "dropped"
             _say(f"{one.id}\t{one.place}\t{render(one.original)}\t{change}")
         return
-    path = results or Path("mutants") / f"{kernel}.ndjson"
     for result in campaign.run(path, jobs=jobs, budget=Budget(seconds, deeper), minutes=minutes, again=again):
         if result.outcome is not Outcome.KILLED:
             sys.stderr.write(f"{result.outcome}  {result.id}  {result.file}:{result.line}\n")
@@ -72,6 +78,22 @@ def mutate(
     if html is not None:
         html.write_text(page(kernel, tuple(decided.values())))
     raise typer.Exit(ALIVE if survivors(decided.values()) else 0)
+
+
+def _prove(path: Path, place: Coordinates) -> int:
+    """Put the survivors in a file to proof, and write down what is proved."""
+    from tileproof.conformance.mutation.reproof import reproved
+    from tileproof.conformance.mutation.result import read_results, write_results
+    from tileproof.conformance.mutation.summary import survivors
+
+    known = read_results(path)
+    for result in reproved(list(known.values()), place):
+        known[result.id] = result
+        sys.stderr.write(f"{result.outcome}  {result.id}  {result.file}:{result.line}  {result.reason}\n")
+    write_results(path, known.values())
+    left = survivors(known.values())
+    _say(f"{path}: {len(left)} of {len(known)} survive")
+    return ALIVE if left else 0
 
 
 def _say(line: str) -> None:

@@ -35,7 +35,6 @@ from tileproof.conformance.metainfer_w8a8_cases import (
     IN_BLOCK,
     KERNEL,
     PARTIAL,
-    SPACE,
     TOKENS,
     cases,
 )
@@ -263,5 +262,4 @@ METAINFER_W8A8_GEMM = Contract(
     kernel=kernel,
     obstacle=obstacle,
     divisions=divisions,
-    space=SPACE,
 )

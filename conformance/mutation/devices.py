@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tileproof.conformance.mutation.lockstep.fact import broken
+from tileproof.conformance.mutation.lockstep.premises import premises
 from tileproof.conformance.mutation.mutant import Mutant, find
 from tileproof.conformance.mutation.variant import Variant
 from tileproof.conformance.target import Coordinates
@@ -59,6 +61,7 @@ class CoveringDevice(Device):
 
     def run(self, prepared: Prepared, recorder: Any = None) -> Report:
         """See `Device.run`."""
+        hold_to_premises(self._points[id(prepared.program)], prepared)
         report = super().run(prepared, recorder)
         self.lines[self._points[id(prepared.program)]] |= report.counters.lines.keys()
         self.thread_instructions += report.counters.thread_instructions
@@ -121,6 +124,20 @@ class SeekingDevice(Device):
         self.found, self.module = mutant, module
         parsed, programs = decoded(module.ptx, self.contraction)
         return self.load_programs(parsed, {**programs, mutant.entry: mutated_program(mutant, parsed)})
+
+
+def hold_to_premises(point: EntryPoint, prepared: Prepared) -> None:
+    """Raises: Refusal where a launch is not as proofs take every launch of this entry to be."""
+    shape, program = prepared.shape, prepared.program
+    extents = {
+        f"%{name}.{axis}": extent
+        for name, three in (("ntid", shape.block), ("nctaid", shape.grid))
+        for axis, extent in zip("xyz", three, strict=True)
+    }
+    parameters = prepared.parameters.data[: program.parameter_bytes].tobytes()
+    found = broken(premises(point.variant, point.entry), parameters, program.parameter_offsets, extents)
+    for words in found:
+        raise Refusal(f"{point.entry}: {words}", hint="proofs of mutants rest on it: mend `lockstep.premises`")
 
 
 def mutated_program(mutant: Mutant, module: Module) -> Program:

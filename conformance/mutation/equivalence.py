@@ -3,7 +3,8 @@
 *Same decoded form*: the CPU device executes the same steps. *Unused result*: the instruction only computes registers
 that nothing in the kernel reads. *Same result*: one arithmetic step differs, and over all values that its operands can
 have it gives the same. *Same machine code*: the assembler makes the same bytes of both; it then also says
-which mutants are no legal PTX.
+which mutants are no legal PTX. *Same effects*: a solver finds no input of a legal launch for which a thread's accesses,
+barriers and exchanges would differ (see `lockstep`).
 """
 
 import re
@@ -13,6 +14,9 @@ import numpy as np
 
 from tileproof.conformance.mutation.assembler import assemble
 from tileproof.conformance.mutation.demand import bits_altered, bits_read
+from tileproof.conformance.mutation.lockstep import solver
+from tileproof.conformance.mutation.lockstep.premises import premises
+from tileproof.conformance.mutation.lockstep.proof import difference
 from tileproof.conformance.mutation.mutant import Mutant
 from tileproof.conformance.mutation.operators_value import COMPUTES
 from tileproof.conformance.mutation.possible import Registers, never_negative, results
@@ -49,6 +53,8 @@ def proof(mutant: Mutant, changed: Program, original: Program, module: CompiledM
         return Proof(Outcome.REFUSED, f"the assembler refuses it: {theirs}")
     if theirs is not None and theirs == assemble(module.ptx, module.arch):
         return Proof(Outcome.EQUIVALENT, f"same machine code ({theirs.assembler}, {module.arch})")
+    if solver.available() and not difference(changed, original, premises(mutant.variant, mutant.entry)):
+        return Proof(Outcome.EQUIVALENT, f"same effects in every legal launch ({solver.name()})")
     return Proof(Outcome.SURVIVED)
 
 
