@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tileproof.conformance.astrai_linear_cases import cases
+from tileproof.conformance.astrai_linear_cases import SPACE, cases
 from tileproof.conformance.astrai_linear_device import STEMS, DeviceSession, Memory
 from tileproof.conformance.astrai_linear_families import BF16, FAMILIES, generate
 from tileproof.conformance.astrai_linear_oracle import OracleSession
@@ -220,6 +220,7 @@ def _contract(name: str, summary: str) -> Contract:
         classes=classes,
         witnesses=witnesses,
         kernel=kernel,
+        space=SPACE,
     )
 
 

@@ -20,9 +20,26 @@ from tileproof.conformance.astrai_linear_setting import (
 )
 from tileproof.conformance.case import Case, Dimension, Shape, View
 from tileproof.conformance.contract import Tier
+from tileproof.conformance.space import Extent, Space
 
 WINDOWS = (1, 2, 3, 16)
 HYBRID = TOKENS[0]
+
+SPACE = Space(
+    {
+        "P": Extent(only=tuple(range(len(PROGRAMS)))),
+        "S": Extent(6, (2, RESTORED_AT), least=1),
+        "B": Extent(2, (1,)),
+        "M": Extent(40, (8, 16, 32)),
+        "N": Extent(40, (8, 16, 32)),
+        "K": Extent(72, (8, 16, 32, 64)),
+        "W": Extent(5, (2,)),
+    },
+    offsets={"x": 8, "w": 8, "g": 8},
+    work=1 << 14,
+    volume=("S", "M", "N", "K"),
+)
+"""Programs of a few steps on tensors of about a tile: what is passed from step to step is what counts."""
 
 Routes = Callable[[Shape], tuple[str, ...]]
 Extents = tuple[int, int, int, int]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.conformance.astrai_mm_families import BF16, FAMILIES, generate
-from tileproof.conformance.astrai_mm_fp8_cases import CONTRACT, KERNEL, cases
+from tileproof.conformance.astrai_mm_fp8_cases import CONTRACT, KERNEL, SPACE, cases
 from tileproof.conformance.astrai_mm_fp8_properties import properties
 from tileproof.conformance.astrai_mm_setting import DIMENSIONS, TYPES, Setting, setting
 from tileproof.conformance.case import Case, Shape
@@ -255,4 +255,5 @@ ASTRAI_MM_FP8 = Contract(
     witnesses=witnesses,
     kernel=kernel,
     divisions=divisions,
+    space=SPACE,
 )

@@ -12,6 +12,7 @@ from tileproof.conformance.astrai_mm_families import FAMILIES
 from tileproof.conformance.astrai_mm_setting import DIMENSIONS, FORMATS, LAYOUTS, OUTPUTS, TYPES
 from tileproof.conformance.case import Case, Dimension, Shape, View
 from tileproof.conformance.contract import Tier
+from tileproof.conformance.space import Extent, Space
 
 CONTRACT = "astrai_mm_fp8"
 KERNEL = "mm_fp8"
@@ -38,6 +39,21 @@ ASTRAI_LARGEST_SHAPE = (512, 4096, 4096)
 
 EDGES = (1, 7, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 79, 95, 96, 97, 111, 127, 128, 129)
 """Both sides of the multiples of 16, and odd residues between them."""
+
+SPACE = Space(
+    {
+        "Ba": Extent(3, (1,)),
+        "Bb": Extent(3, (1,)),
+        "M": Extent(160, (16, 32, 64, 128)),
+        "N": Extent(160, (8, 16, 64, 128)),
+        "K": Extent(400, (16, 32, 64, 128, 192, 256)),
+    },
+    offsets={"a": 16, "b": 16, "o": 8, "bias": 3},
+    pads={"a": 17, "b": 17, "o": 9},
+    any_bits=("a", "b"),
+    work=1 << 18,
+)
+"""A tile and a part each way, and K round the rings of two and three stages."""
 
 Routes = Callable[[Shape], tuple[str, ...]]
 Extents = tuple[int, int, int]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.conformance.astrai_families import FAMILIES, Made, generate
-from tileproof.conformance.astrai_quantize_cases import cases
+from tileproof.conformance.astrai_quantize_cases import SPACE, cases
 from tileproof.conformance.astrai_quantize_properties import properties
 from tileproof.conformance.astrai_setting import (
     CONTRACT,
@@ -281,4 +281,5 @@ ASTRAI_QUANTIZE = Contract(
     classes=classes,
     witnesses=witnesses,
     kernel=kernel,
+    space=SPACE,
 )

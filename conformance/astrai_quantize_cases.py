@@ -11,6 +11,7 @@ from tileproof.conformance.astrai_families import FAMILIES
 from tileproof.conformance.astrai_setting import CONTRACT, DIMENSIONS, DTYPES, FORMATS, TYPES, token
 from tileproof.conformance.case import Case, Dimension, Shape, View
 from tileproof.conformance.contract import Tier
+from tileproof.conformance.space import Extent, Space
 from tileproof.kernels.fp8_quantize_tensor import NAME, THREADS, TILE_COLUMNS, TILE_ROWS, VECTOR_ELEMENTS
 
 WINDOWS = (1, 2, 3, 16, 33)
@@ -22,6 +23,22 @@ STEP = THREADS * VECTOR_ELEMENTS
 
 _SHORT = ((9, 7), (8, 6), (5, 13), (16, 10))
 """Rows and columns of both tile routes, and of every residue mod a vector or nearly so."""
+
+SPACE = Space(
+    {
+        "R": Extent(2 * TILE_ROWS + 8, (8, TILE_ROWS, 2 * TILE_ROWS)),
+        "C": Extent(2 * STEP + 16, (8, TILE_COLUMNS, 2 * TILE_COLUMNS, STEP)),
+        "B": Extent(MOST_BLOCKS, (1, 4)),
+        "S": Extent(only=tuple(range(NO_RING, DOUBLE_BUFFERED + 1))),
+        "W": Extent(max(WINDOWS), (1, 16)),
+    },
+    offsets={"x": 16, "r": 16, "t": 16, "ring": 2},
+    pads={"x": 2, "r": 2, "t": 2},
+    any_bits=("x",),
+    work=1 << 14,
+    volume=("R", "C"),
+)
+"""Two tiles and a part each way, or a few rows of two steps of a block."""
 
 RouteOf = Callable[[Shape], str]
 

@@ -20,6 +20,7 @@ import typer
 
 from tileproof.conformance.cli_compare import GIT_SKIP, bisect_code, compare
 from tileproof.conformance.cli_fingerprint import fingerprint
+from tileproof.conformance.cli_fuzz import fuzz
 from tileproof.conformance.cli_gfx928 import gfx928
 from tileproof.conformance.cli_history import history
 from tileproof.conformance.cli_ledger import ledger
@@ -201,6 +202,7 @@ app.command()(ledger)
 app.command()(model)
 app.command()(mutate)
 app.command()(fingerprint)
+app.command()(fuzz)
 app.command()(triage)
 app.add_typer(history, name="history")
 app.add_typer(ptx, name="ptx")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tileproof.conformance.case import Case, Shape
 from tileproof.conformance.division import Division
 from tileproof.conformance.properties.declaration import Declarations
+from tileproof.conformance.space import Space
 from tileproof.kernels.device import Device
 from tileproof.kernels.launcher import Launch
 from tileproof.kernels.tensor import Tensor
@@ -165,6 +166,7 @@ class Contract:
         like: the contract of ours that judges a user's page, whose wrong rules triage tries; empty for others.
         divisions: a case to how its kernel divides its outputs among tiles, warps and lanes, by output, where that is
             known.
+        space: from where a search draws parameters; None where nothing is said: only what the full tier has.
     """
 
     name: str
@@ -189,6 +191,7 @@ class Contract:
     obstacle: Callable[[Case, str], str | None] = lambda case, arch: None
     like: str = ""
     divisions: Callable[[Case], Mapping[str, Division]] = lambda case: {}
+    space: Space | None = None
 
     def check(self, case: Case) -> None:
         """Refuse a case whose parts this contract does not know, with near matches.

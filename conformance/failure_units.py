@@ -27,10 +27,11 @@ def unit_lines(units: Units) -> list[str]:
 
 def _side_by_side(blocks: list[list[str]]) -> list[str]:
     widths = [max(map(len, block)) for block in blocks]
-    return [
+    lines = [
         GAP.join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
         for row in zip_longest(*blocks, fillvalue="")
     ]
+    return [line for line in lines if line]
 
 
 def _plain(row: str) -> str:

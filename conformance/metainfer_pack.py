@@ -23,7 +23,7 @@ from tileproof.conformance.contract import (
     TensorSpec,
 )
 from tileproof.conformance.int8_layout_tokens import LAYOUT_TOKENS
-from tileproof.conformance.metainfer_pack_cases import BACK, CONTRACT, DIMENSIONS, EDGE, KERNEL, TOKENS, cases
+from tileproof.conformance.metainfer_pack_cases import BACK, CONTRACT, DIMENSIONS, EDGE, KERNEL, SPACE, TOKENS, cases
 from tileproof.conformance.metainfer_pack_properties import properties
 from tileproof.kernels.device import Device
 from tileproof.kernels.int8_pack import SOURCE, Int8Pack, Route
@@ -174,4 +174,5 @@ METAINFER_PACK = Contract(
     classes=classes,
     witnesses=witnesses,
     kernel=kernel,
+    space=SPACE,
 )

@@ -10,6 +10,7 @@ from itertools import product
 from tileproof.conformance.case import Case, Dimension, Shape, View
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.int8_layout_tokens import LAYOUT_TOKENS
+from tileproof.conformance.space import Extent, Space
 from tileproof.oracle.layouts import PACKS
 
 CONTRACT = "metainfer_pack"
@@ -20,6 +21,13 @@ BACK = "un"
 
 TOKENS = (*LAYOUT_TOKENS, *(BACK + token for token in LAYOUT_TOKENS))
 EDGE = 16
+
+SPACE = Space(
+    {"K": Extent(272, (16, 32, 64, 128, 256)), "N": Extent(272, (16, 32, 64, 128, 256))},
+    offsets={"r": EDGE, "p": EDGE},
+    any_bits=("raw", "packed"),
+)
+"""Two patches of each order, whole and ragged."""
 
 Routes = Callable[[Shape], tuple[str, ...]]
 

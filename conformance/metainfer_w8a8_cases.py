@@ -11,6 +11,7 @@ from tileproof.conformance.case import Case, Dimension, Shape, View
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.int8_layout_tokens import LAYOUT_TOKENS
 from tileproof.conformance.metainfer_w8a8_families import CONVERSION_DEPTH, FAMILIES
+from tileproof.conformance.space import Extent, Space
 from tileproof.kernels.int8_arms import ARMS, WGMMA, TileArm
 from tileproof.oracle.layouts import PACKS
 
@@ -21,6 +22,21 @@ TOKENS = tuple(LAYOUT_TOKENS)
 
 FUSED, PARTIAL, IN_BLOCK, SCALAR = "decode-fused", "decode-partial", "decode-in-block", "scalar"
 LAST_M = (1, 2, 4, 8, 15, 16, 17, 31, 32)
+
+SPACE = Space(
+    {
+        "M": Extent(260, (16, 32, 64, 128, 256)),
+        "N": Extent(256, (8, 64, 128, 256)),
+        "K": Extent(400, (16, 64, 128, 192, 256, 320)),
+        "S": Extent(5, (2,)),
+    },
+    offsets={"x": 16, "w": 16, "o": 8, "p": 4},
+    any_bits=("x", "weight"),
+    work=1 << 20,
+    volume=("M", "N", "K"),
+    dear={SCALAR: 1 << 16},
+)
+"""A tile and one more row or column of each, and K round the rings."""
 
 Routes = Callable[[Shape], tuple[str, ...]]
 

@@ -35,6 +35,7 @@ from tileproof.conformance.metainfer_w8a8_cases import (
     IN_BLOCK,
     KERNEL,
     PARTIAL,
+    SPACE,
     TOKENS,
     cases,
 )
@@ -262,4 +263,5 @@ METAINFER_W8A8_GEMM = Contract(
     kernel=kernel,
     obstacle=obstacle,
     divisions=divisions,
+    space=SPACE,
 )

@@ -32,7 +32,7 @@ from tileproof.conformance.contract import (
 from tileproof.conformance.division import Division
 from tileproof.conformance.gemm_families import BF16, FAMILIES, Extents
 from tileproof.conformance.layout import strides_of
-from tileproof.conformance.ninfer_gemm_cases import DIMENSIONS, KERNEL, PARTS, cases, contract_name, widths
+from tileproof.conformance.ninfer_gemm_cases import DIMENSIONS, KERNEL, PARTS, cases, contract_name, space, widths
 from tileproof.conformance.ninfer_gemm_properties import properties
 from tileproof.conformance.ninfer_gemm_rules import rules
 from tileproof.conformance.our_divisions import fp8_a8
@@ -214,6 +214,7 @@ class Operator:
             kernel=self.kernel,
             obstacle=self.obstacle,
             divisions=self.divisions,
+            space=space(self.site),
         )
 
 

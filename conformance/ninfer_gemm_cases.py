@@ -13,6 +13,7 @@ from math import prod
 from tileproof.conformance.case import Case, Dimension, Shape, View
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.gemm_families import FAMILIES
+from tileproof.conformance.space import Extent, Space
 from tileproof.kernels.fp8_a8_call_site import CallSite
 
 KERNEL = "fp8_a8_gemm"
@@ -32,6 +33,20 @@ OF_ROUNDING = ("near-ties", "tiny")
 """Families that every route of every operator sees once, and that come in no turn."""
 
 _IN_TURN = tuple(family for family in FAMILIES if family not in OF_ROUNDING)
+
+
+def space(site: CallSite) -> Space:
+    """One tile of rows as the weight deals them out, tokens to beyond two tiles, K round the rings of both routes."""
+    parts = PARTS[site.name]
+    small = tuple(parts.total * count for count in (1, 3, 8, 9))
+    extents = {
+        "T": Extent(270, (16, 64, 128, 256)),
+        "N": Extent(only=(0, 1, *small, *(parts.rows,) * 8, *((2 * parts.rows,) * 2 if parts.total < 8 else ()))),
+        "K": Extent(640, (33, 64, 128, 192, 256, 320, 384, 512, 576)),
+    }
+    offsets, pads = {"x": 8, "w": 16, "ws": 2, "c": 16, "o": 8}, {"x": 9, "w": 17, "c": 33, "o": 9}
+    return Space(extents, offsets, pads, any_bits=("x", "weight"), work=1 << 21, dear={FALLBACK: SMALL})
+
 
 Routes = Callable[[Shape], tuple[str, ...]]
 

@@ -26,7 +26,7 @@ from tileproof.conformance.contract import (
 from tileproof.conformance.families import FAMILIES, finite_grid, generate, midpoints
 from tileproof.conformance.host_module import SUFFIX, host_modules
 from tileproof.conformance.layout import strides_of
-from tileproof.conformance.ninfer_quantize_cases import CONTRACT, DTYPES, full_cases, smoke_cases
+from tileproof.conformance.ninfer_quantize_cases import CONTRACT, DTYPES, SPACE, full_cases, smoke_cases
 from tileproof.conformance.ninfer_quantize_properties import properties
 from tileproof.kernels.device import Device
 from tileproof.kernels.fp8_quantize_rows import NAME as KERNEL
@@ -189,4 +189,5 @@ NINFER_QUANTIZE = Contract(
     classes=classes,
     witnesses=witnesses,
     kernel=kernel,
+    space=SPACE,
 )

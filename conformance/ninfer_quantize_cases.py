@@ -14,6 +14,7 @@ import numpy as np
 from tileproof.conformance.case import Case, Shape, View
 from tileproof.conformance.families import FAMILIES, SPECIAL_ROW_KINDS, ZERO_ROW_KINDS, tiny_amaxima
 from tileproof.conformance.shapes import MODEL_WIDTHS, boundary_widths, padding_to, residue_widths, rows_shape
+from tileproof.conformance.space import Extent, Space
 from tileproof.kernels.fp8_quantize_rows import LOAD_BYTES, NAME, STORE_BYTES, THREADS
 
 CONTRACT = "ninfer_quantize"
@@ -39,6 +40,14 @@ of a vector and every turn of each loop."""
 
 _ANYWHERE = tuple(family for family in FAMILIES if family != "peaks")
 """Families that suit every shape."""
+
+SPACE = Space(
+    {"T": Extent(24, (2, 17)), "K": Extent(2 * THREADS * VECTOR + 2 * VECTOR, (VECTOR, 64, THREADS * VECTOR))},
+    offsets={"x": 16, "c": 16, "s": 3},
+    pads={"x": 17, "c": 17},
+    any_bits=("x",),
+)
+"""Rows are independent of each other; two steps of a block are as many as change anything."""
 
 RouteOf = Callable[[Shape], str]
 

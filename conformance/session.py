@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tileproof.conformance.case import Case
 from tileproof.conformance.compare import compare_bits, raw_bits
-from tileproof.conformance.contract import FILE_FAMILY, Arrays
+from tileproof.conformance.contract import Arrays
 from tileproof.conformance.crash import FORMAT, CrashFolder, CrashRecord, Status, hash_inputs
 from tileproof.conformance.environment import capture
 from tileproof.conformance.events import (
@@ -118,7 +118,12 @@ class Run(ABC):
     def spent(self) -> bool:
         """Whether the time for this run is over."""
         budget = self.plan.budget_s
-        return budget is not None and time.monotonic() - self._started >= budget
+        return budget is not None and self.seconds >= budget
+
+    @property
+    def seconds(self) -> float:
+        """Since the run was made."""
+        return time.monotonic() - self._started
 
     @property
     def goes_on(self) -> bool:
@@ -221,7 +226,7 @@ class Session(Run):
             yield CaseNotRun(str(case), target, obstacle)
             return
         record = attempt.record(place)
-        keep = attempt.inputs if case.family == FILE_FAMILY else None
+        keep = attempt.inputs if attempt.origin else None  # nothing else could make them again
         yield from self._keep(record, keep)
         yield CaseStarted(str(case), target, record.short_id, attempt.origin)
         try:

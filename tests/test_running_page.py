@@ -36,13 +36,20 @@ def test_the_comparison_on_the_page_is_what_comes_out(
 
 
 def test_every_option_on_the_page_is_one_of_the_command() -> None:
-    known = {name: CliRunner().invoke(app, [name, "--help"]).output for name in ("check", "report")}
-    commands = re.findall(r"tileproof (check|report) ([^\n`]*)", PAGE)
+    known = {name: CliRunner().invoke(app, [name, "--help"]).output for name in ("check", "report", "fuzz")}
+    commands = re.findall(r"tileproof (check|report|fuzz) ([^\n`]*)", PAGE)
     assert len(commands) >= 6
     for name, rest in commands:
         assert [option for option in re.findall(r"--[a-z-]+", rest) if option not in known[name]] == []
     table = PAGE.partition("| option |")[2].partition("\n\n")[0]
     assert [option for option in re.findall(r"`(--[a-z-]+)", table) if option not in known["check"]] == []
+
+
+def test_a_search_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (command,) = re.findall(r"tileproof (fuzz [^\n#]*--examples[^\n#]*)", PAGE)
+    assert main(shlex.split(command)) == 0
+    assert list(tmp_path.glob(".tileproof/corpus/ninfer_quantize/*.json"))
 
 
 def test_the_jobs_of_the_page_are_yaml() -> None:

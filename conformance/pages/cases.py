@@ -38,7 +38,7 @@ def cases_of(page: Page, kernel: str, routes: Sequence[str], families: Sequence[
     """
     plain = list(zip(shapes(page), routes, strict=True))
     last, route = plain[-1]
-    seen = [(Shape(last.dimensions, last.dtype, views), route) for views in _views(page)]
+    seen = [(Shape(last.dimensions, last.dtype, views), route) for views in views_of(page)]
     if tier is Tier.SMOKE:
         short = max(0, len(families) - len(plain))
         turns = zip([*plain, *[plain[-1]] * short, *seen], cycle(families), strict=False)
@@ -49,7 +49,8 @@ def cases_of(page: Page, kernel: str, routes: Sequence[str], families: Sequence[
     return tuple(dict.fromkeys(made))
 
 
-def _views(page: Page) -> Iterator[tuple[View, ...]]:
+def views_of(page: Page) -> Iterator[tuple[View, ...]]:
+    """The ways in which a page says that tensors lie, but for the plain one. Raises: PageError for an odd text."""
     for text in page.views:
         if not text:
             continue

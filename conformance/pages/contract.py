@@ -26,6 +26,7 @@ from tileproof.conformance.pages.cases import cases_of, shapes
 from tileproof.conformance.pages.explain import classes_of, witnesses_of
 from tileproof.conformance.pages.families import FAMILIES
 from tileproof.conformance.pages.running import launcher_of
+from tileproof.conformance.pages.space import BITS, space_of
 from tileproof.conformance.pages.types import TYPES
 from tileproof.conformance.pages.user_code import PageError, call_named, defined_at
 from tileproof.conformance.pages.vocabulary import Around, Python, Tiles
@@ -99,6 +100,7 @@ class _Own:
             kernel=self.kernel,
             any_nan=ANY_NAN[page.nan],
             divisions=self.divisions(),
+            space=space_of(page, self._free()),
         )
 
     def cases(self, tier: Tier) -> Sequence[Case]:
@@ -142,6 +144,12 @@ class _Own:
     def kernel(self, device: Device, name: str, source: EditedSource | None) -> Run:
         is_callable = isinstance(self.bound.page.kernel, Python)
         return caller_of(self.bound, device) if is_callable else launcher_of(self.bound, device)
+
+    def _free(self) -> tuple[str, ...]:
+        """Inputs that may be any bits: all, where the page has the family of that name and makes none itself."""
+        if BITS not in self.families or self.bound.page.inputs is not None:
+            return ()
+        return tuple(spec.name for spec in self.bound.specs(shapes(self.bound.page)[0]) if spec.role.is_read)
 
     def _tiles(self) -> dict[int, tuple[str, int]]:
         """Name and tile by extent, of the sizes that say their tile."""

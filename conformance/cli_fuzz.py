@@ -1,0 +1,97 @@
+"""`tileproof fuzz`: a search for cases that nobody wrote down."""
+
+import sys
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tileproof.conformance.cli_pages import contracts_of
+from tileproof.conformance.crash import DEFAULT_FOLDER
+from tileproof.conformance.target import Target, parse_targets
+from tileproof.oracle.refusal import Refusal
+
+USUAL_SECONDS = 60.0
+CORPUS = Path(".tileproof") / "corpus"
+
+
+def fuzz(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[CONTRACT]...", help="Names of contracts or globs.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Draw for so long; 60 if nothing is said.", min=1.0)] = None,
+    examples: Annotated[int | None, typer.Option(help="Draw so many trials.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Of all draws: the same seed draws the same trials.", min=0)] = 0,
+    corpus: Annotated[Path, typer.Option(metavar="DIR", help="Folder of kept trials, run again first.")] = CORPUS,
+    target: Annotated[
+        str, typer.Option(help="sim, gpu, or sim,gpu to compare them; host for Python functions.")
+    ] = "sim",
+    arch: Annotated[list[str] | None, typer.Option(help="Architecture; several to draw from.")] = None,
+    fault: Annotated[str | None, typer.Option(metavar="NAME", help="Put in a deliberate defect.")] = None,
+    page: Annotated[Path | None, typer.Option(metavar="FILE", help="Search the contracts of this page.")] = None,
+    events: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every event here, as NDJSON.")] = None,
+    crash_dir: Annotated[Path, typer.Option(help="Folder of crash files.", metavar="DIR")] = DEFAULT_FOLDER,
+    deadline: Annotated[float | None, typer.Option(help="Seconds for a case or a launch.", min=0.1)] = None,
+) -> None:
+    """Search for cases that fail: shapes, views, routes, schedules and bits of inputs, drawn and shrunk."""
+    from tileproof.conformance.cli_run import follow
+    from tileproof.conformance.fuzz.campaign import Alone, Campaign, Search
+    from tileproof.conformance.fuzz.console import FuzzConsole
+    from tileproof.conformance.fuzz.round_work import Player, Setup
+    from tileproof.conformance.registry import registered
+
+    made = contracts_of([page] if page else [])
+    archs = _archs(arch or ["sm_90a"])
+    with registered(made):
+        chosen = _chosen(names or [], [one.name for one in made], fault)
+        limit = seconds if seconds is not None or examples is not None else USUAL_SECONDS
+        where = str(page) if page else ""
+        setup = Setup(parse_targets(target), archs, crash_dir, fault, where, deadline, limit)
+        _must_be_there(setup.targets, setup.archs, chosen)
+        console = FuzzConsole(crashes=crash_dir, page=where, err=sys.stderr)
+        campaign = Campaign(Search(chosen, setup, corpus, seed, examples, limit), Alone(Player(setup, console.tell)))
+        console.campaign = campaign
+        code = follow(campaign, console, events)
+    raise typer.Exit(code)
+
+
+def _archs(names: Sequence[str]) -> tuple[str, ...]:
+    from tileproof.simulators.ptx.limits import Limits
+
+    for name in names:
+        Limits.of(name)
+    return tuple(dict.fromkeys(names))
+
+
+def _chosen(patterns: Sequence[str], of_page: Sequence[str], fault: str | None) -> tuple[str, ...]:
+    """The contracts that are named, or those of the page, or that of the fault, or all."""
+    from tileproof.conformance.faults import fault as find_fault
+    from tileproof.conformance.registry import contracts
+    from tileproof.conformance.selection import near_matches
+
+    known = list(contracts())
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise Refusal(f"no contract matches {pattern!r}", hint=near_matches(pattern, known))
+    named = [name for name in known if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    owner = find_fault(fault).contract if fault is not None else None
+    chosen = named or list(of_page) or known
+    chosen = [name for name in chosen if owner in (None, name)]
+    if not chosen:
+        raise Refusal(f"fault {fault} is one of {owner}", hint=f"search that, `tileproof fuzz {owner}`")
+    return tuple(chosen)
+
+
+def _must_be_there(targets: Sequence[Target], archs: Sequence[str], contracts: Sequence[str]) -> None:
+    """A target that cannot run is refused before anything is drawn. Raises: Refusal, saying what is missing."""
+    from tileproof.conformance.session import runner_for
+    from tileproof.conformance.target import Coordinates
+
+    for target in targets:
+        runner = runner_for(target, deadline_s=None)
+        try:
+            runner.open(Coordinates(target, archs[0]))
+        finally:
+            runner.close()

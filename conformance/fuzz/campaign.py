@@ -1,0 +1,187 @@
+"""A search from its first kept trial to its last round, as a run that console and files follow like any other."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from tileproof.conformance.environment import capture
+from tileproof.conformance.events import Event, RunStarted
+from tileproof.conformance.fuzz.corpus import Corpus
+from tileproof.conformance.fuzz.round_work import Done, Player, Setup, Work
+from tileproof.conformance.fuzz.strategy import by_contract
+from tileproof.conformance.fuzz.trial import Trial
+from tileproof.conformance.session import Plan, Run
+from tileproof.conformance.tally import Tally
+
+ROUND = 20
+"""Trials that are drawn before another contract has its turn."""
+
+MAX_BEGUN = 64
+"""Kept trials that one round is told of."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is searched.
+
+    Args:
+        contracts: names, in turns.
+        setup: of its rounds.
+        corpus: folder of kept trials.
+        seed: of the whole search.
+        examples: trials to draw; None where time ends it.
+        seconds: after which nothing more is drawn; None where the count ends it.
+    """
+
+    contracts: tuple[str, ...]
+    setup: Setup
+    corpus: Path
+    seed: int = 0
+    examples: int | None = None
+    seconds: float | None = None
+
+
+class Crew(Protocol):
+    """Who plays rounds: this process, several, or a cluster."""
+
+    @property
+    def room(self) -> bool:
+        """Whether a further round may be handed out now."""
+
+    def hand_out(self, work: Work) -> None:
+        """Begin a round."""
+
+    def take(self) -> Iterator[Done | Event]:
+        """Wait for a round to end: what came of it, or events that say how it was lost. Nothing where none runs."""
+
+    def close(self) -> None:
+        """Let everything go."""
+
+
+@dataclass
+class Alone:
+    """Plays rounds in this process, one after another."""
+
+    player: Player
+    _work: list[Work] = field(default_factory=list)
+
+    @property
+    def room(self) -> bool:
+        """See `Crew`."""
+        return not self._work
+
+    def hand_out(self, work: Work) -> None:
+        """See `Crew`."""
+        self._work.append(work)
+
+    def take(self) -> Iterator[Done | Event]:
+        """See `Crew`."""
+        while self._work:
+            yield self.player.play(self._work.pop())
+
+    def close(self) -> None:
+        """See `Crew`."""
+        self.player.close()
+
+
+class Campaign(Run):
+    """One search.
+
+    Attributes:
+        drawn: trials handed out so far.
+        shrinking: trials that only served to shrink.
+        kept: how many trials this search has added to the corpus.
+        wrong: what is wrong with files of the corpus.
+
+    Args:
+        search: what is searched.
+        crew: who plays.
+    """
+
+    def __init__(self, search: Search, crew: Crew) -> None:
+        setup = search.setup
+        super().__init__(Plan((), setup.places, "fuzz", None, budget_s=search.seconds, page=setup.page))
+        self.search = search
+        self.tally = Tally(setup.targets)
+        self.corpus = Corpus(search.corpus)
+        self.drawn = self.shrinking = self.kept = 0
+        self.wrong: list[str] = []
+        self._crew = crew
+        self._known: dict[str, dict[str, str]] = {name: {} for name in search.contracts}
+        self._begun: Mapping[str, tuple[Trial, ...]] = {}
+
+    def events(self) -> Iterator[Event]:
+        """Search; the last event is RunFinished."""
+        search = self.search
+        name = f"fuzz, seed {search.seed}"
+        start = RunStarted(
+            name, search.examples or 0, self.plan.coordinates, search.setup.fault, capture(), self.plan.page
+        )
+        yield from self._counted((start,))
+        yield from self._counted(self.all_cases())
+        yield from self._closing("the search has ended")
+
+    def all_cases(self) -> Iterator[Event]:
+        """Kept trials first, then rounds, contracts in turns."""
+        kept, self.wrong = self.corpus.read(self.search.contracts)
+        self._begun = by_contract([one.trial for one in kept])
+        works = self._works()
+        more = True
+        while True:
+            while more and self._crew.room:
+                work = None if self.spent else next(works, None)  # made now, with all that is known by now
+                if work is None:
+                    more = False
+                else:
+                    self._crew.hand_out(work)
+            ended = False
+            for one in self._crew.take():
+                ended = True
+                yield from self._hear(one) if isinstance(one, Done) else (one,)
+            if not more and not ended:
+                return
+
+    def close(self) -> None:
+        """Let all devices and processes go."""
+        self._crew.close()
+
+    @property
+    def signatures(self) -> int:
+        """How many different ones were found."""
+        return sum(map(len, self._known.values()))
+
+    def _works(self) -> Iterator[Work]:
+        for name in self.search.contracts:
+            if self._begun.get(name):
+                yield self._work(name, -1, 0, self._begun[name])
+        turns: Counter[str] = Counter()
+        for number in count():
+            left = ROUND if self.search.examples is None else min(ROUND, self.search.examples - self.drawn)
+            if left <= 0:
+                return
+            name = self.search.contracts[number % len(self.search.contracts)]
+            self.drawn += left
+            yield self._work(name, turns[name], left)
+            turns[name] += 1
+
+    def _work(self, name: str, turn: int, examples: int, again: tuple[Trial, ...] = ()) -> Work:
+        place = self.search.contracts.index(name)
+        seed = int(np.random.SeedSequence([self.search.seed, place, turn + 1]).generate_state(1)[0])
+        left = None if self.search.seconds is None else max(0.0, self.search.seconds - self.seconds)
+        begun = self._begun.get(name, ())[-MAX_BEGUN:]
+        return Work(name, seed, examples, dict(self._known[name]), begun, again, left)
+
+    def _hear(self, done: Done) -> Iterator[Event]:
+        name = done.work.contract
+        self._known[name] |= done.crashes
+        self.shrinking += done.shrinking
+        for one in done.shows:
+            if self.corpus.keep(one.trial, one.why, one.lines):
+                self.kept += 1
+                self._begun = {**self._begun, name: (*self._begun.get(name, ()), one.trial)}
+        yield from done.events

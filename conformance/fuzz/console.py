@@ -1,0 +1,99 @@
+"""A search on the console: what it is at while it runs, each new finding as it comes, and at the end what was kept."""
+
+import time
+from typing import TextIO
+
+from tileproof.conformance.console import PLAIN_INTERVAL_S, Console
+from tileproof.conformance.events import (
+    CaseErrored,
+    CaseFinished,
+    CaseNotRun,
+    CaseStarted,
+    Event,
+    RunFinished,
+    RunStarted,
+)
+from tileproof.conformance.fuzz.campaign import Campaign
+from tileproof.conformance.fuzz.judge import Judged
+from tileproof.conformance.fuzz.round_work import Done
+
+
+class FuzzConsole(Console):
+    """Shows a search.
+
+    Args:
+        err: for progress.
+        others: as `Console`.
+    """
+
+    def __init__(self, *, err: TextIO, **others: object) -> None:
+        super().__init__(err=err, **others)  # type: ignore[arg-type]
+        self._stream = err
+        self._moves = err.isatty()
+        self._tried = self._failed = 0
+        self._next = time.monotonic() + PLAIN_INTERVAL_S
+        self.campaign: Campaign | None = None
+
+    def receive(self, event: Event) -> None:
+        """Show one event, or keep it for the end."""
+        if isinstance(event, RunStarted):
+            self._places = event.targets
+            self._print([_header(event)])
+        elif isinstance(event, CaseStarted | CaseFinished):
+            return  # trials are told of as they run, which is before their round's events come
+        elif isinstance(event, CaseNotRun | CaseErrored):
+            super().receive(event)
+        elif isinstance(event, RunFinished):
+            self._wipe()
+            super().receive(event)
+            self._print(self._remarks())
+        else:
+            super().receive(event)
+
+    def tell(self, judged: Judged) -> None:
+        """A trial ended."""
+        self._tried += 1
+        self._failed += bool(judged.signatures)
+        self._show(str(judged.trial.case))
+
+    def done(self, done: Done) -> None:
+        """A round of another process ended."""
+        self._tried += len(done.shows)
+        self._failed += sum(bool(one.failed) for one in done.shows)
+        self._show(done.work.contract)
+
+    def _show(self, name: str) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + (0.2 if self._moves else PLAIN_INTERVAL_S)
+        counts = f"{self._tried} tried, {self._failed} failed"
+        if self._moves:
+            self._stream.write(f"\r\x1b[2K{counts}  {name[: max(0, 78 - len(counts))]}")
+        else:
+            self._stream.write(f"{counts}, at {name}\n")
+        self._stream.flush()
+
+    def _wipe(self) -> None:
+        if self._moves:
+            self._stream.write("\r\x1b[2K")
+            self._stream.flush()
+
+    def _remarks(self) -> list[str]:
+        campaign = self.campaign
+        if campaign is None:
+            return []
+        found = "nothing new found" if not campaign.signatures else f"{campaign.signatures} different signatures found"
+        shrinking = f", {campaign.shrinking} further trials to shrink them" if campaign.shrinking else ""
+        lines = [f"{found}{shrinking}; {campaign.kept} trials kept in {campaign.search.corpus}"]
+        lines += [f"not read: {one}" for one in campaign.wrong[:3]]
+        if len(campaign.wrong) > 3:
+            lines.append(f"not read: {len(campaign.wrong) - 3} more files of the corpus")
+        return [*lines, *([campaign.corpus.failure] if campaign.corpus.failure else [])]
+
+
+def _header(event: RunStarted) -> str:
+    targets = " and ".join(str(place.target) for place in event.targets)
+    many = f"{event.cases} trials" if event.cases else "as long as there is time"
+    fault = f", fault {event.fault}" if event.fault else ""
+    return f"tileproof {event.environment.tileproof}: {event.tier}, {many}, on {targets}{fault}"

@@ -1,0 +1,172 @@
+"""How trials are drawn: a Hypothesis strategy made from what a contract says of its parameters.
+
+Half of all sizes are drawn from the edges, the rest from everything between; most tensors lie plainly. With kept
+trials at hand, some of a new one's parts are taken from one of them. Hypothesis shrinks towards what is drawn first
+and smallest here: the least size, the plain view, the first family, seed 0, no edit.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hypothesis import assume, reject
+from hypothesis import strategies as st
+
+from tileproof.conformance.case import Case, Dimension, Shape, View
+from tileproof.conformance.contract import REFUSED, Contract, TensorSpec, Tier
+from tileproof.conformance.fuzz.codes import telling_codes
+from tileproof.conformance.fuzz.trial import Edit, Trial
+from tileproof.conformance.space import Extent, Space
+from tileproof.conformance.target import Coordinates, Schedule, Target
+from tileproof.kernels.launcher import NOTHING_TO_LAUNCH
+from tileproof.oracle.refusal import Refusal
+
+MAX_EDITS = 4
+MAX_SEED = 255
+NOTHING_RUNS = (REFUSED, NOTHING_TO_LAUNCH)
+SELDOM = 11
+"""One shape in so many that is refused, or has nothing to launch, is tried."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a search is about.
+
+    Args:
+        contract: whose cases.
+        space: from where parameters are drawn.
+        targets: where each trial runs.
+        archs: architectures to draw from.
+        kept: trials of earlier searches, to begin from.
+    """
+
+    contract: Contract
+    space: Space
+    targets: tuple[Target, ...]
+    archs: tuple[str, ...]
+    kept: tuple[Trial, ...] = ()
+
+
+def space_of(contract: Contract) -> Space:
+    """The contract's space; where it says none, the sizes that its cases have."""
+    if contract.space is not None:
+        return contract.space
+    shapes = [case.shape for case in contract.cases(Tier.FULL)]
+    sizes = {name: tuple({shape.size(name) for shape in shapes}) for name in contract.dimensions}
+    return Space({name: Extent(only=one) for name, one in sizes.items()}, views=tuple({s.views for s in shapes}))
+
+
+@st.composite
+def trials(draw: st.DrawFn, scope: Scope) -> Trial:
+    """A trial of the scope's contract that can run."""
+    like = draw(st.sampled_from((None, *scope.kept))) if scope.kept else None
+    shape = _shape(draw, scope, like)
+    case = _case(draw, scope.contract, shape, like)
+    assume(scope.space.affords(shape, case.route))
+    assume(case.route not in NOTHING_RUNS or draw(st.integers(0, SELDOM)) == SELDOM)
+    place = _place(draw, scope, like)
+    try:
+        scope.contract.check(case)
+        specs = scope.contract.tensors(shape)
+        assume(scope.contract.obstacle(case, place.arch) is None)
+    except Refusal:
+        reject()
+    wanted = [spec for spec in specs if spec.name in scope.space.any_bits and spec.role.is_read and 0 not in spec.shape]
+    edits = _edits(draw, wanted) if case.route not in NOTHING_RUNS else ()
+    return Trial(case, place, edits)
+
+
+def _taken(draw: st.DrawFn, like: Trial | None) -> bool:
+    return like is not None and draw(st.booleans())
+
+
+def _shape(draw: st.DrawFn, scope: Scope, like: Trial | None) -> Shape:
+    drawn: dict[str, int] = {}
+    for name in scope.contract.dimensions:
+        most = scope.space.left(name, drawn)
+        if like is not None and _taken(draw, like) and like.case.shape.size(name) <= most:
+            drawn[name] = like.case.shape.size(name)
+        else:
+            drawn[name] = draw(_sizes(scope.space.extents[name], most))
+    dtype = draw(st.sampled_from(scope.contract.dtypes))
+    plain = Shape(tuple(Dimension(*pair) for pair in drawn.items()), dtype)
+    try:
+        specs = scope.contract.tensors(plain)
+    except Refusal:
+        reject()
+    shape = Shape(plain.dimensions, dtype, _views(draw, scope.space, specs))
+    assume(scope.space.takes(shape))
+    return shape
+
+
+def _sizes(extent: Extent, most: int) -> st.SearchStrategy[int]:
+    """Sizes up to `most`: any, or one at or beside an edge, or an edge itself."""
+    beside = st.sampled_from(extent.sizes(most))
+    if extent.only:
+        return beside
+    steps = max(0, min(extent.most, most) - extent.least) // extent.step
+    edges = tuple(edge for edge in extent.edges if edge <= most and extent.holds(edge)) or (extent.least,)
+    any_size = st.integers(0, steps).map(lambda count: extent.least + count * extent.step)
+    return st.one_of(any_size, beside, st.sampled_from(edges))
+
+
+def _views(draw: st.DrawFn, space: Space, specs: Sequence[TensorSpec]) -> tuple[View, ...]:
+    """Every other trial has plain tensors only."""
+    if space.views or not (space.offsets or space.pads):
+        return draw(st.sampled_from(((), *space.views)))
+    found: list[View] = []
+    for spec in specs if draw(st.booleans()) else ():
+        offset = _amount(draw, space.offsets.get(spec.short, 0), 0)
+        pad = _amount(draw, space.pads.get(spec.short, 0), spec.shape[-1]) if len(spec.shape) > 1 else 0
+        if offset or pad:
+            found.append(View(spec.short, pad, offset))
+    return tuple(found)
+
+
+def _amount(draw: st.DrawFn, most: int, beside: int) -> int:
+    """Nought every other time; else what brings the next row to a multiple of 8 or 16 elements, or any up to `most`."""
+    if not most or draw(st.integers(0, 1)) == 0:
+        return 0
+    whole = tuple(amount for amount in (-beside % 8, -beside % 16) if amount <= most)
+    return draw(st.one_of(st.integers(1, most), st.sampled_from(whole or (0,))))
+
+
+def _case(draw: st.DrawFn, contract: Contract, shape: Shape, like: Trial | None) -> Case:
+    kernel = draw(st.sampled_from(tuple(contract.routes)))
+    try:
+        routes = contract.expected_routes(shape)
+    except Refusal:
+        reject()
+    route = draw(st.sampled_from(routes))
+    taken = like is not None and _taken(draw, like)
+    family = like.case.family if like is not None and taken else draw(st.sampled_from(contract.families))
+    return Case(contract.name, kernel, route, shape, family, draw(st.integers(0, MAX_SEED)))
+
+
+def _place(draw: st.DrawFn, scope: Scope, like: Trial | None) -> Coordinates:
+    arch = draw(st.sampled_from(scope.archs))
+    schedule = draw(st.sampled_from((Schedule.ADVERSARIAL, Schedule.ADVERSARIAL, Schedule.FRIENDLY)))
+    return Coordinates(scope.targets[0], arch, schedule, draw(st.integers(0, MAX_SEED)))
+
+
+def _edits(draw: st.DrawFn, specs: Sequence[TensorSpec]) -> tuple[Edit, ...]:
+    """Half of all trials have generated inputs as they are."""
+    if not specs or not draw(st.booleans()):
+        return ()
+    return tuple(_edit(draw, draw(st.sampled_from(specs))) for _ in range(draw(st.integers(1, MAX_EDITS))))
+
+
+def _edit(draw: st.DrawFn, spec: TensorSpec) -> Edit:
+    last = prod(spec.shape) - 1
+    index = draw(st.one_of(st.integers(0, last), st.just(last)))
+    telling = st.sampled_from(telling_codes(spec.format))
+    bits = draw(st.one_of(telling, st.integers(0, (1 << 8 * spec.dtype.itemsize) - 1)))
+    return Edit(spec.name, index, bits)
+
+
+def by_contract(trials: Sequence[Trial]) -> Mapping[str, tuple[Trial, ...]]:
+    """Trials by the name of their contract."""
+    found: dict[str, list[Trial]] = {}
+    for one in trials:
+        found.setdefault(one.case.contract, []).append(one)
+    return {name: tuple(members) for name, members in found.items()}
