@@ -47,6 +47,7 @@ class Trial:
         case: that reaches it.
         inputs: of the case.
         right: of the case.
+        has_proved_ring: see `obstacle`.
     """
 
     mutant: Mutant
@@ -55,6 +56,7 @@ class Trial:
     case: Case
     inputs: Arrays
     right: Right
+    has_proved_ring: bool = False
 
 
 class ChoosingDevice(MutatedDevice):
@@ -73,6 +75,7 @@ class ChoosingDevice(MutatedDevice):
     def __init__(self, coordinates: Coordinates, trial: Trial, choices: Sequence[int]) -> None:
         super().__init__(coordinates, trial.mutant, trial.program, trial.ptx)
         self._of = trial.program
+        self._has_proved_ring = trial.has_proved_ring
         self._choices = choices
         self._running: Program | None = None
         self.followed: list[Chosen] = []
@@ -83,12 +86,13 @@ class ChoosingDevice(MutatedDevice):
     def run(self, prepared: Prepared, recorder: Recorder | None = None) -> Report:
         """See `Device.run`. Raises: Undecided where the program depends on more than the order of its open steps."""
         self._running = prepared.program
-        words = obstacle(prepared.program)
+        is_ours = prepared.program is self._of
+        words = obstacle(prepared.program, has_proved_ring=is_ours and self._has_proved_ring)
         if words:
             raise Undecided(words)
-        if prepared.program is not self._of and open_steps(prepared.program).any():
+        if not is_ours and open_steps(prepared.program).any():
             raise Undecided(f"{prepared.program.name}, which runs in the same case, has open steps")
-        self.profile = prepared.program is self._of and not self._has_choices
+        self.profile = is_ours and not self._has_choices
         report = super().run(prepared, recorder)
         if self.profile:
             threads = prod((*prepared.shape.grid, *prepared.shape.block))

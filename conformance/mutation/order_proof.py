@@ -2,8 +2,8 @@
 
 *No choices*: where threads meet only at barriers and at waits for their own copies, a run without a race stands for
 all interleavings of its case; all cases of the full tier that launch the mutant run. *All choices*: where there are
-atomics, all their orders are run, on the cheapest cases made small (`SCALED`). The premises are checked by machine
-(`determined.py`); what does not meet them is not proved.
+atomics, all their orders are run, on the cheapest cases made small (`SCALED`). *Rings of mbarriers*: see
+`ring_proof.py`. The premises are checked by machine (`determined.py`); what does not meet them is not proved.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from tileproof.conformance.case import Case, Dimension
 from tileproof.conformance.contract import Arrays, Right
+from tileproof.conformance.mutation import ring_proof
 from tileproof.conformance.mutation.determined import obstacle, open_steps
 from tileproof.conformance.mutation.interleavings import Seen, Trial, Undecided, explore
 from tileproof.conformance.mutation.mutant import Mutant
@@ -65,21 +66,31 @@ class Cases:
 
 
 def prove(
-    mutant: Mutant, program: Program, ptx: str, cases: Cases, coordinates: Coordinates, is_late: Callable[[], bool]
+    mutant: Mutant,
+    program: Program,
+    original: Program,
+    ptx: str,
+    cases: Cases,
+    coordinates: Coordinates,
+    is_late: Callable[[], bool],
 ) -> Proved | str:
     """A proof, or why there is none.
 
     Args:
         mutant: that no case kills.
         program: its entry, decoded.
+        original: the entry as shipped.
         ptx: of the module that it was made from.
         cases: that may show it.
         coordinates: where; their schedule is not used.
         is_late: whether time is over: then nothing is proved.
     """
     words = obstacle(program)
-    if words:
-        return words
+    has_ring = bool(words)
+    if has_ring:
+        missing = ring_proof.obstacle(mutant, original) or obstacle(program, has_proved_ring=True)
+        if missing:
+            return f"{words}; {missing}"
     has_choices = bool(open_steps(program).any())
     chosen = _scaled(cases.reaching) if has_choices else (*cases.reaching, *cases.further)
     place = replace(coordinates, schedule=Schedule.FRIENDLY)
@@ -87,7 +98,7 @@ def prove(
     for case in chosen:
         if is_late():
             return f"time was over after {len(seen)} of {len(chosen)} cases"
-        trial = Trial(mutant, program, ptx, case, cases.inputs(case), cases.right(case, place.arch))
+        trial = Trial(mutant, program, ptx, case, cases.inputs(case), cases.right(case, place.arch), has_ring)
         try:
             seen[case] = explore(trial, place)
         except Undecided as undecided:
@@ -95,7 +106,11 @@ def prove(
     ran = {case: one for case, one in seen.items() if one.runs > (1 if has_choices else 0)}
     if len(ran) < LEAST_CASES:
         return f"only {len(ran)} cases have what a proof needs"
-    return Proved(_words(list(ran.values()), has_choices), tuple(map(str, ran)))
+    words = _words(list(ran.values()), has_choices) + (_RING if has_ring else "")
+    return Proved(words, tuple(map(str, ran)))
+
+
+_RING = "; an idle warp barrier of a ring that its model proves"
 
 
 def _words(seen: Sequence[Seen], has_choices: bool) -> str:

@@ -108,16 +108,20 @@ def run_mutant(task: Task, coordinates: Coordinates, budget: Budget) -> Result:
             end = time.process_time() + budget.deeper_s
             result = trial.deeper(result, end)
         if result.outcome is Outcome.SURVIVED and OPERATORS[mutant.operator].group is Group.ORDER:
-            result = _proved(result, task, program, coordinates, time.process_time() + budget.proof_s)
+            end = time.process_time() + budget.proof_s
+            result = _proved(result, task, program, programs[mutant.entry], coordinates, end)
     except Refusal as refusal:
         result = replace(result, outcome=Outcome.REFUSED, reason=refusal.message)
     return replace(result, seconds=round(time.process_time() - start, 3))
 
 
-def _proved(survived: Result, task: Task, program: Program, coordinates: Coordinates, end: float) -> Result:
+def _proved(
+    survived: Result, task: Task, program: Program, original: Program, coordinates: Coordinates, end: float
+) -> Result:
     """The same, equivalent where a proof over all interleavings succeeds; else with the reason why it does not."""
     cases = Cases(task.cases, task.deeper, _inputs, _right)
-    found = prove(task.mutant, program, task.module.ptx, cases, coordinates, lambda: time.process_time() > end)
+    ptx = task.module.ptx
+    found = prove(task.mutant, program, original, ptx, cases, coordinates, lambda: time.process_time() > end)
     if isinstance(found, Proved):
         return replace(survived, outcome=Outcome.EQUIVALENT, reason=found.words, proof_cases=found.cases)
     return replace(survived, reason=f"not proved: {found}")

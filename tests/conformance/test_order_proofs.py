@@ -126,9 +126,10 @@ def put(row: Mapping[str, Any], cases: tuple[Case, ...]) -> Proved | str:
         run_case(cases[0], device)
     assert device.found is not None
     assert device.module is not None
-    changed = mutated_program(device.found, decoded(device.module.ptx, Contraction.NONE)[0])
+    parsed, programs = decoded(device.module.ptx, Contraction.NONE)
+    changed, shipped = mutated_program(device.found, parsed), programs[row["entry"]]
     given = Cases(cases, (), case_inputs, lambda case, arch: contract_of(case).expected(case, case_inputs(case), arch))
-    return prove(device.found, changed, device.module.ptx, given, PLACE, lambda: False)
+    return prove(device.found, changed, shipped, device.module.ptx, given, PLACE, lambda: False)
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """A schedule that leaves one thing open: which warp is next to make an instruction whose outcome depends on it.
 
-Threads go by themselves up to the *open* instructions, atomics and strong accesses as a rule. Where everybody who can
-run stands before one, a number says whose turn it is, of the warps in ascending order. A list of numbers is one
-interleaving of these instructions, and `options` says how many numbers there were at each place, so that all can be
-enumerated:
+Without such instructions it is the friendly schedule. With them threads go by themselves up to the *open* ones, atomics
+and strong accesses as a rule. Where everybody who can run stands before one, a number says whose turn it is, of the
+warps in ascending order. A list of numbers is one interleaving of these instructions, and `options` says how many
+numbers there were at each place, so that all can be enumerated:
 
     block 0: max, add     block 1: max, add     [] = 0 0 1 1, [1] = 1 0 0 1, [0, 1] = 0 1 0 1, ...
 """
@@ -37,6 +37,7 @@ class Chosen(Friendly):
         super().__init__()
         self._open = np.array([*is_open, False])
         self._branches = np.array([*(step.kind is Kind.BRANCH for step in program.steps), False])
+        self._has_choices = bool(self._open.any())
         self._choices = choices
         self.options: list[int] = []
         self.waves_begun = 0
@@ -50,6 +51,8 @@ class Chosen(Friendly):
 
     def next_turn(self, pc: Lanes, running: Lanes) -> Turn:
         """See `Schedule.next_turn`."""
+        if not self._has_choices:
+            return super().next_turn(pc, running)
         free = running[~self._open[pc[running]]]
         if free.size:
             return up_to(pc, free, self._open, self._branches)
