@@ -29,7 +29,7 @@ from tileproof.conformance.cli_mutate import mutate
 from tileproof.conformance.cli_pages import contracts_of
 from tileproof.conformance.cli_ptx import ptx
 from tileproof.conformance.cli_report import report
-from tileproof.conformance.cli_run import follow
+from tileproof.conformance.cli_run import follow, resumed
 from tileproof.conformance.cli_show import show
 from tileproof.conformance.cli_triage import triage
 from tileproof.conformance.cli_try import try_
@@ -97,6 +97,9 @@ def check(
     seed: Annotated[int, typer.Option(help="Seed of the simulator's schedule.", min=0)] = 0,
     arch: Annotated[str, typer.Option(help="Architecture to compile for and to simulate.")] = "sm_90a",
     events: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every event here, as NDJSON.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Go on with the run of this event file, and in it.")
+    ] = None,
     crash_dir: _CrashDir = DEFAULT_FOLDER,
     deadline: _Deadline = None,
     require_device: Annotated[
@@ -142,8 +145,12 @@ def check(
         require_device=require_device,
         budget_s=budget,
     )
+    if resume is not None:
+        plan, events, there = resumed(plan, resume, events)
+    else:
+        there = 0
     run: Run = SideBySide(plan, Helpers(jobs, crash_dir, deadline)) if jobs > 1 else _alone(plan, crash_dir, deadline)
-    raise typer.Exit(follow(run, Console(chosen, crashes=crash_dir), events))
+    raise typer.Exit(follow(run, Console(chosen, crashes=crash_dir), events, there))
 
 
 @app.command("list")

@@ -2,20 +2,29 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 from tileproof.conformance.console import Console
 from tileproof.conformance.events import Event, EventFile, RunFinished
-from tileproof.conformance.session import Run
+from tileproof.conformance.resume import read_before, rewrite
+from tileproof.conformance.session import Plan, Run
 from tileproof.conformance.tally import ERROR
 from tileproof.oracle.refusal import Refusal
 
 
-def follow(run: Run, console: Console, path: Path | None) -> int:
-    """Pass the events of a run on; the exit code is the last event's."""
+def follow(run: Run, console: Console, path: Path | None, there: int = 0) -> int:
+    """Pass the events of a run on; the exit code is the last event's.
+
+    Args:
+        run: whose events.
+        console: shows them.
+        path: of a file that takes them; None for none.
+        there: how many of them the file holds already.
+    """
     with ExitStack() as stack:
         stack.enter_context(closing(run))
-        file = None if path is None else stack.enter_context(EventFile(path))
+        file = None if path is None else stack.enter_context(EventFile(path, there))
         readers: list[Console | EventFile] = [console] if file is None else [console, file]
         try:
             code = _publish(run.events(), readers)
@@ -24,6 +33,34 @@ def follow(run: Run, console: Console, path: Path | None) -> int:
     if file is not None and file.failure:
         raise Refusal(file.failure, hint="the summary is whole, the event file is not")
     return code
+
+
+def resumed(plan: Plan, path: Path, events: Path | None) -> tuple[Plan, Path, int]:
+    """What is left of a plan after the run of an event file.
+
+    Args:
+        plan: of the whole run.
+        path: of the file.
+        events: where the new run's events go; None for the same file.
+
+    Returns:
+        The plan with what was decided, the file for its events, and how many of them it holds already.
+
+    Raises:
+        Refusal: the file is of another run, or is damaged.
+    """
+    before = read_before(path)
+    before.must_be(plan.start)
+    left = replace(plan, before=before.events)
+    if events is not None and not is_same(events, path):
+        return left, events, 0
+    rewrite(path, (plan.start, *before.events))
+    return left, path, 1 + len(before.events)
+
+
+def is_same(one: Path, other: Path) -> bool:
+    """Whether two names are of one file."""
+    return one.exists() and one.samefile(other)
 
 
 def _publish(events: Iterator[Event], readers: Sequence[Console | EventFile]) -> int:

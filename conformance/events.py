@@ -31,6 +31,7 @@ class RunStarted:
         targets: run coordinates of each target.
         fault: the deliberate defect that is in the kernel or the model, if one is.
         page: the file of a user's page that the cases come from; a reader runs no page that it was not given by hand.
+        selection: a hash of the ids of all cases: which run it is that another one may go on with.
     """
 
     tier: str
@@ -39,6 +40,7 @@ class RunStarted:
     fault: str | None
     environment: Environment
     page: str = ""
+    selection: str = ""
 
 
 @dataclass(frozen=True)
@@ -222,14 +224,22 @@ class EventFile:
     """Writes each event as a line at once, so that the file of a run that was killed is whole up to there.
 
     A run does not end because its file cannot be written on, for a full disk say: `failure` then says why, and the
-    file stays as it is. Raises: Refusal where the file cannot be opened.
+    file stays as it is.
+
+    Args:
+        path: of the file.
+        there: how many events it holds already: it is then written on, and the first so many that come are those.
+
+    Raises:
+        Refusal: the file cannot be opened.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, there: int = 0) -> None:
         self.failure = ""
         self._path = path
+        self._there = there
         try:
-            self._file = path.open("w", encoding="utf-8", buffering=1)
+            self._file = path.open("a" if there else "w", encoding="utf-8", buffering=1)
         except OSError as error:
             raise Refusal(f"{path}: cannot be written: {error.strerror}", hint="give another --events FILE") from None
 
@@ -237,9 +247,11 @@ class EventFile:
         """Append one event."""
         if self.failure:
             return
-        line = {"event": event_name(type(event)), **to_json(event)}
+        if self._there:
+            self._there -= 1
+            return
         try:
-            self._file.write(json.dumps(line, allow_nan=False) + "\n")  # ASCII: a file's name may not be Unicode
+            self._file.write(event_line(event))
         except OSError as error:
             self._fail(error)
 
@@ -256,6 +268,11 @@ class EventFile:
         self.failure = f"{self._path}: cannot be written: {error.strerror}"
 
 
+def event_line(event: Event) -> str:
+    """The line of an event, ASCII: a file's name may not be Unicode."""
+    return json.dumps({"event": event_name(type(event)), **to_json(event)}, allow_nan=False) + "\n"
+
+
 def read_events(path: Path) -> Iterator[Event]:
     """The events of a file, in order.
 
@@ -265,12 +282,13 @@ def read_events(path: Path) -> Iterator[Event]:
     try:
         with path.open("rb") as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
-                yield _read_event(line, f"{path}:{number}")
+                yield read_event(line, f"{path}:{number}")
     except OSError as error:
         raise Refusal(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _read_event(line: bytes, place: str) -> Event:
+def read_event(line: bytes, place: str) -> Event:
+    """The event of a line. Raises: Refusal where it is none; `place` names the line."""
     data = parse_json(line, place)
     if not isinstance(data, dict) or data.get("event") not in _BY_NAME:
         raise Refusal(f"{place}: not an event", hint="known events are " + ", ".join(_BY_NAME))

@@ -6,6 +6,7 @@ would allow both outputs: one kernel from one source gave two answers. Only elem
 definition, such as those behind an approximate function, may differ.
 """
 
+import hashlib
 import time
 import traceback
 from abc import ABC, abstractmethod
@@ -70,6 +71,7 @@ class Plan:
         require_device: a target that cannot run is an error even beside one that can.
         budget_s: seconds after which no further case begins; None for no limit.
         page: the file of a user's page that the cases come from, if they do.
+        before: events of cases that an interrupted run has decided; they are told again, and the cases do not run.
     """
 
     cases: tuple[Case, ...]
@@ -81,6 +83,20 @@ class Plan:
     require_device: bool = False
     budget_s: float | None = None
     page: str = ""
+    before: tuple[Event, ...] = ()
+
+    @property
+    def left(self) -> tuple[Case, ...]:
+        """The cases that are to be run."""
+        decided = {event.case for event in self.before if isinstance(event, CaseFinished)}
+        return tuple(case for case in self.cases if str(case) not in decided)
+
+    @property
+    def start(self) -> RunStarted:
+        """The first event of the run."""
+        ids = (f"{case} {self.given[case].origin}" if case in self.given else str(case) for case in self.cases)
+        selection = hashlib.sha256("\n".join(sorted(ids)).encode(errors="backslashreplace")).hexdigest()[:16]
+        return RunStarted(self.tier, len(self.cases), self.coordinates, self.fault, capture(), self.page, selection)
 
 
 def runner_for(target: Target, *, deadline_s: float | None, pages: Sequence[Path] = ()) -> Runner:
@@ -106,8 +122,7 @@ class Run(ABC):
     def events(self) -> Iterator[Event]:
         """Run everything; the last event is RunFinished."""
         plan = self.plan
-        start = RunStarted(plan.tier, len(plan.cases), plan.coordinates, plan.fault, capture(), plan.page)
-        yield from self._counted(chain([start], self.all_cases()))
+        yield from self._counted(chain([plan.start], plan.before, self.all_cases()))
         yield from self._closing(f"the budget of {plan.budget_s:g} s was spent" if self.spent else FIRST_FAILURE)
 
     def interrupted(self) -> Iterator[Event]:
@@ -176,7 +191,7 @@ class Session(Run):
     def all_cases(self) -> Iterator[Event]:
         """One case after another."""
         yield from self.open()
-        for case in self._plan.cases:
+        for case in self._plan.left:
             if not self.goes_on:
                 return
             yield from self.run_case(case)

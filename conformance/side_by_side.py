@@ -80,14 +80,15 @@ class SideBySide(Run):
     def __init__(self, plan: Plan, helpers: Helpers) -> None:
         super().__init__(plan)
         self._setup = helpers
-        self._left = deque(plan.cases)
+        self._left = deque(plan.left)
         self._helpers: list[_Helper] = []
         self._unavailable: set[Target] = set()
         self._deaths = 0
 
     def all_cases(self) -> Iterator[Event]:
         """Hand cases out, and pass on what comes back, until none is left or running."""
-        self._start()
+        if self._left:
+            self._start()
         while self._helpers:
             by_connection = {helper.connection: helper for helper in self._helpers}
             for ready in wait(list(by_connection)):
@@ -104,7 +105,7 @@ class SideBySide(Run):
         """One more process; it asks for its first case once its devices are open."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        bare = replace(self.plan, cases=(), budget_s=None, first_failure=False)
+        bare = replace(self.plan, cases=(), before=(), budget_s=None, first_failure=False)
         process = context.Process(target=_serve, args=(theirs, bare, self._setup))
         process.start()
         theirs.close()

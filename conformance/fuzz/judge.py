@@ -6,9 +6,11 @@ from pathlib import Path
 
 from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Arrays
-from tileproof.conformance.crash import CrashFolder
+from tileproof.conformance.crash import CrashFolder, CrashRecord
 from tileproof.conformance.events import CaseErrored, CaseFinished, CaseNotRun, Event, FindingFound, TargetUnavailable
+from tileproof.conformance.finding import Why
 from tileproof.conformance.fuzz.trial import Trial
+from tileproof.conformance.run_case import CaseResult
 from tileproof.conformance.session import GivenInputs, Plan, Session
 from tileproof.conformance.target import Coordinates, Target
 from tileproof.conformance.worker import Runner
@@ -59,6 +61,7 @@ class Judge:
         folder: of crash files.
         fault: the deliberate defect to put in, if one is.
         page: the file of a user's page, if the cases come from one.
+        explains: whether a failure is explained, which takes longer than finding it.
     """
 
     targets: Sequence[Target]
@@ -66,6 +69,7 @@ class Judge:
     folder: Path
     fault: str | None = None
     page: str = ""
+    explains: bool = False
     _given: dict[Case, GivenInputs] = field(default_factory=dict)
 
     def open(self, places: Iterable[Coordinates]) -> list[TargetUnavailable]:
@@ -85,4 +89,12 @@ class Judge:
 
     def _session(self, places: tuple[Coordinates, ...]) -> Session:
         plan = Plan((), places, fault=self.fault, given=self._given, page=self.page)
-        return Session(plan, CrashFolder(self.folder), self.runners)
+        kind = Session if self.explains else _Plain
+        return kind(plan, CrashFolder(self.folder), self.runners)
+
+
+class _Plain(Session):
+    """A session that does not ask why."""
+
+    def _why(self, record: CrashRecord, attempt: object, result: CaseResult) -> Why | None:
+        return None

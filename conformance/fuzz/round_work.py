@@ -206,7 +206,7 @@ class Player:
 
     def _finish(self, least: Least, signature: str, found: Judged) -> Judged:
         """Run the least trial once more, its crash file in the folder where it stays."""
-        judge = self.judge(self.setup.crashes)
+        judge = replace(self.judge(self.setup.crashes), explains=True)
         shrunk = judge.run(least.trial, least.inputs, self._origin(least))
         return shrunk if signature in shrunk.signatures else judge.run(found.trial)
 

@@ -1,0 +1,139 @@
+"""Going on with a run that was interrupted: what its event file still says, and what is left to be done.
+
+The file of a run that was killed is whole but for its last line, which may be torn. A case counts as decided where it
+came to a verdict on every target; everything else, also what was left out or had an error, is run again. The new run
+tells all that was decided before as its own, so that counts and verdict are those of one run.
+"""
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tileproof.conformance.environment import Environment
+from tileproof.conformance.events import (
+    MAX_LINE_BYTES,
+    CaseExplained,
+    CaseFinished,
+    CaseStarted,
+    CrashFileFailed,
+    Event,
+    FindingFound,
+    RunFinished,
+    RunStarted,
+    TargetsCompared,
+    event_line,
+    read_event,
+)
+from tileproof.conformance.records import shorten
+from tileproof.oracle.refusal import Refusal
+
+OfCase = CaseStarted | FindingFound | CaseExplained | CaseFinished | TargetsCompared | CrashFileFailed
+STANDS_ON = ("tileproof", "git", "nvrtc", "numpy", "ml_dtypes", "driver", "gpu")
+"""Of the environment, what a verdict may depend on."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """What an event file says of a run that did not end.
+
+    Args:
+        path: of the file.
+        start: of the run.
+        events: of the cases that were decided, in order.
+        cases: ids of these.
+    """
+
+    path: Path
+    start: RunStarted
+    events: tuple[Event, ...] = ()
+    cases: frozenset[str] = frozenset()
+
+    def must_be(self, start: RunStarted) -> None:
+        """Refuse to go on with another run than the one that begins so.
+
+        Raises:
+            Refusal: naming what differs, then and now.
+        """
+        hint = "give the selection and options of that run, or start anew with --events"
+        for what, then, now in _differences(self.start, start):
+            raise Refusal(f"{self.path}: its run has {what} {shorten(then)}, this one {shorten(now)}", hint=hint)
+        if not self.start.selection:
+            raise Refusal(f"{self.path}: does not say which cases its run selected", hint="start anew with --events")
+        if self.start.selection != start.selection:
+            message = f"{self.path}: its run selected {self.start.cases} other cases than the {start.cases} of this one"
+            raise Refusal(message, hint=hint)
+
+
+def read_before(path: Path) -> Before:
+    """What is decided in an event file.
+
+    Raises:
+        Refusal: it cannot be read, does not begin as a run does, or has a line within it that is no event.
+    """
+    events = list(_events(path))
+    if not events or not isinstance(events[0], RunStarted):
+        raise Refusal(f"{path}: does not begin with a run's start", hint="--resume takes a file that --events wrote")
+    start, rest = events[0], events[1:]
+    whole = isinstance(rest[-1], RunFinished) if rest else False
+    by_case: dict[str, list[OfCase]] = {}
+    for event in rest:
+        if isinstance(event, OfCase):
+            by_case.setdefault(event.case, []).append(event)
+    last = next(reversed(by_case), "")
+    asked = {place.target for place in start.targets}
+    decided = {
+        case: told
+        for case, told in by_case.items()
+        if {event.target for event in told if isinstance(event, CaseFinished)} == asked
+        and (whole or len(asked) == 1 or case != last)  # targets of the last case may not have been compared
+    }
+    return Before(path, start, tuple(event for told in decided.values() for event in told), frozenset(decided))
+
+
+def rewrite(path: Path, events: Iterable[Event]) -> None:
+    """Put these events in the place of a file's, so that it has the old or the new ones whatever happens.
+
+    Raises:
+        Refusal: the folder cannot be written.
+    """
+    beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        try:
+            with beside.open("x", encoding="utf-8") as file:
+                file.writelines(map(event_line, events))
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be written: {error.strerror}", hint="give --events FILE") from None
+
+
+def _events(path: Path) -> Iterator[Event]:
+    """The events of a file; a last line without its end, which a kill has torn, is none."""
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
+                if not line.endswith(b"\n") and not file.read(1):
+                    return
+                yield read_event(line, f"{path}:{number}")
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _differences(then: RunStarted, now: RunStarted) -> Iterator[tuple[str, object, object]]:
+    pairs: list[tuple[str, object, object]] = [
+        ("the targets", " and ".join(map(str, then.targets)), " and ".join(map(str, now.targets))),
+        ("the fault", then.fault or "none", now.fault or "none"),
+        ("the page", then.page or "none", now.page or "none"),
+        *((name, _of(then.environment, name), _of(now.environment, name)) for name in STANDS_ON),
+        ("the tier", then.tier, now.tier),
+    ]
+    yield from (pair for pair in pairs if pair[1] != pair[2])
+
+
+def _of(environment: Environment, name: str) -> str:
+    return str(getattr(environment, name))
