@@ -34,7 +34,7 @@ def obstacle(mutant: Mutant, original: Program) -> str:
         return "more than one dropped step"
     if not is_idle(original, dropped[0]):
         return "the step is no idle warp barrier"
-    return polls_decide(original) or _model_says(*mutant.variant.defines, kernel=mutant.variant.kernel)
+    return polls_decide(original) or model_says(*mutant.variant.defines, kernel=mutant.variant.kernel)
 
 
 def is_idle(program: Program, index: int) -> bool:
@@ -114,7 +114,7 @@ def _decides(program: Program, wait: int) -> str:
 
 
 @cache
-def _model_says(*defines: str, kernel: str) -> str:
+def model_says(*defines: str, kernel: str) -> str:
     """What the model finds wrong with a variant's ring, for fewer tiles than stages, as many and more; or ""."""
     from tileproof.conformance.protocols import protocol  # here: the search loads slowly
     from tileproof.simulators.protocols.search import search

@@ -3,14 +3,16 @@
 import contextlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tileproof.conformance import protocols
 from tileproof.conformance.case import Case
-from tileproof.conformance.mutation import order_proof
+from tileproof.conformance.mutation import order_proof, ring_proof
 from tileproof.conformance.mutation.determined import obstacle, open_steps
 from tileproof.conformance.mutation.devices import SeekingDevice, mutated_program
 from tileproof.conformance.mutation.order_proof import Cases, Proved, prove
@@ -23,7 +25,7 @@ from tileproof.simulators.ptx.launch import Prepared
 from tileproof.simulators.ptx.machine.budget import BudgetExceeded
 from tileproof.simulators.ptx.machine.chosen import Chosen
 from tileproof.simulators.ptx.machine.schedule import Schedule as DeviceSchedule
-from tileproof.simulators.ptx.program import Program
+from tileproof.simulators.ptx.program import Kind, Program
 
 RESULTS = Path(__file__).parents[2] / "docs" / "evidence" / "mutation"
 PLACE = Coordinates(Target.SIM, schedule=Schedule.FRIENDLY)
@@ -179,6 +181,66 @@ def test_a_ring_that_lacks_what_it_needs_is_not_proved(operator: str, opcode: st
     words = put(killed[0], (find_case(killed[0]["case"]),))
     assert isinstance(words, str)
     assert "a finding" in words
+
+
+LOAD = "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, [memory];"
+BARRIER = "bar.warp.sync 0xffffffff;"
+
+
+@pytest.mark.parametrize(
+    ("body", "idle"),
+    [
+        (f"{LOAD} {BARRIER}", True),
+        (f"{LOAD} setp.eq.u32 %p1, %r1, 0; @%p1 bra OUT; {BARRIER} OUT: mov.u32 %r3, 1;", True),
+        (f"{LOAD} st.global.u32 [%rd3], %r1; {BARRIER}", False),
+        (f"{LOAD} ld.global.u32 %r3, [%rd3]; {BARRIER}", False),
+        (f"@%p1 bra OVER; {LOAD} OVER: mov.u32 %r3, 1; {BARRIER}", False),
+        (f"{LOAD} bar.warp.sync 0xffff;", False),
+        (BARRIER, False),
+        (f"{LOAD} bar.sync 0;", False),
+        (f"{LOAD} AGAIN: {BARRIER} st.global.u32 [%rd3], %r1; bra AGAIN;", False),
+    ],
+)
+def test_a_warp_barrier_is_idle_straight_behind_an_aligned_collective(body: str, idle: bool) -> None:
+    of = program(body)
+    index = next(at for at, step in enumerate(of.steps) if step.kind in (Kind.WARP_BARRIER, Kind.BARRIER))
+    assert ring_proof.is_idle(of, index) is idle
+
+
+POLL = "AGAIN: mbarrier.try_wait.parity.shared.b64 %p1, [memory], 0;"
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (f"{POLL} @!%p1 bra AGAIN;", ""),
+        (f"{POLL} selp.b32 %r2, 1, 0, %p1; setp.eq.u32 %p2, %r2, 0; @%p2 bra AGAIN;", ""),
+        (POLL, "no branch back"),
+        (f"{POLL} @!%p1 bra OUT; st.global.u32 [%rd3], %r1; OUT: ret;", "decides where to go on"),
+        (f"{POLL} @!%p1 bra AGAIN; selp.b32 %r2, 1, 0, %p1; st.global.u32 [%rd3], %r2;", "used again"),
+        (f"{POLL} st.global.u32 [%rd3], %r1; @!%p1 bra AGAIN;", "no branch back"),
+        ("mbarrier.arrive.shared.b64 %rd4, [memory];", "in which phase it came"),
+    ],
+)
+def test_a_poll_may_decide_nothing_but_whether_to_poll_again(body: str, why: str) -> None:
+    words = ring_proof.polls_decide(program(body))
+    assert (why in words) if why else not words
+
+
+def test_a_dropped_warp_barrier_of_a_kernel_without_a_model_is_not_proved() -> None:
+    killed = [row for row in rows("fp8_a8_gemm_tma", "drop-barrier", "bar.warp.sync") if "kinds" in row]
+    words = put(killed[0], (find_case(killed[0]["case"]),))
+    assert isinstance(words, str)
+    assert "no model of a ring" in words
+
+
+def test_a_ring_whose_model_is_wrong_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    family = protocols.PROTOCOLS["wgmma-ring"]
+    faulty = replace(family, make=lambda fault, **sizes: family.build(sizes, "one-releases"))
+    monkeypatch.setattr(protocols, "PROTOCOLS", {"wgmma-ring": faulty})
+    ring_proof.model_says.cache_clear()
+    assert "wgmma-ring of 3 stages" in ring_proof.model_says("INT8_STAGES=3", kernel="int8_gemm_wgmma")
+    ring_proof.model_says.cache_clear()
 
 
 def test_a_proof_needs_several_cases() -> None:
