@@ -21,7 +21,7 @@ def properties() -> Declarations:
         P9=applies(by.other_padding()),
         P10=applies(by.poison()),
         P11=applies(by.views()),
-        P12=applies(by.zero_and_one("M", "N", "K", "Ba", "Bb")),
+        P12=applies(by.zero_and_one("M", "N", "K")),
         P13=applies(by.residues(M=64, N=64, K=64)),
         P14=applies(by.tested("tests/kernels/test_mm_fp8_offsets.py::test_offsets_past_32_bits_are_not_cut")),
         P15=applies(

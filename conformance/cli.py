@@ -19,6 +19,7 @@ from typing import Annotated
 import typer
 
 from tileproof.conformance.cli_compare import GIT_SKIP, bisect_code, compare
+from tileproof.conformance.cli_coverage import coverage
 from tileproof.conformance.cli_fingerprint import fingerprint
 from tileproof.conformance.cli_fuzz import fuzz
 from tileproof.conformance.cli_gfx928 import gfx928
@@ -204,6 +205,7 @@ def replay_(
 app.command("try")(try_)
 app.command()(report)
 app.command()(compare)
+app.command()(coverage)
 app.command()(show)
 app.command()(ledger)
 app.command()(model)

@@ -8,6 +8,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "foreign"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "litmus"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "order_table"))
 
+import coverage_page
 import faults_page
 import foreign_page
 import gfx928_page
@@ -233,11 +234,13 @@ PAGES = {
     "libraries.md": libraries_page.page,
     "faults.md": faults_page.faults_page,
     "mutants.md": mutants_page.mutants_page,
+    "coverage.md": coverage_page.coverage_page,
 }
 
 
 def main() -> None:
-    """Write every page."""
+    """Write every page, and first the file of known kernels that one of them follows from."""
+    coverage_page.renew_known_kernels()
     for name, page in PAGES.items():
         (HERE / name).write_text(page())
 

@@ -30,6 +30,7 @@ def generator() -> ModuleType:
         "libraries.md",
         "faults.md",
         "mutants.md",
+        "coverage.md",
     ],
 )
 def test_a_generated_page_is_current(name: str) -> None:
@@ -63,6 +64,24 @@ def test_every_reason_of_a_survivor_is_needed() -> None:
     for row in reasons():
         lines = [one for one in alive if one.file == row["file"] and one.operator in row["operators"].split()]
         assert any(row["line"] in source_text(SourceLine(one.file, one.line)) for one in lines), row
+
+
+def test_every_compiled_kernel_is_in_the_file_of_known_kernels_as_its_source_is_today() -> None:
+    generator()  # puts the folder on the path
+    from coverage_page import covered
+
+    found, device = covered()
+    assert device.compiled == 0, "run: python docs/generate.py"
+    assert found.unexplained == ()
+
+
+def test_every_explanation_of_a_hole_is_needed() -> None:
+    generator()  # puts the folder on the path
+    from coverage_page import covered
+
+    from tileproof.conformance.coverage.explained import EXPLAINED
+
+    assert {(hole.kind, hole.name) for hole in covered()[0].holes} >= EXPLAINED.keys()
 
 
 def test_the_architecture_page_stays_a_page() -> None:

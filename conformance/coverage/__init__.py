@@ -1,0 +1,1 @@
+"""What the suite covers: properties by contract and target, and what nothing has ever reached."""
