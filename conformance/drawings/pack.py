@@ -1,12 +1,16 @@
 """A packed weight: at which offset of the buffer each run of neighbouring elements begins."""
 
-from tileproof.conformance.drawings.picture import Box, Picture, Row
+import numpy as np
+
+from tileproof.conformance.drawings.picture import BOX_LIMIT, Box, Picture, Row
 from tileproof.oracle.addresses.digit import Axis
 from tileproof.oracle.layouts import find_layout
+from tileproof.oracle.refusal import Refusal
 
 LINE_BITS = 8 * 128
 USUAL_K, USUAL_N = 16, 8
 """Of a picture, where the layout has no tile of its own."""
+MAX_ELEMENTS = 1 << 20
 
 
 def draw_pack(name: str, k: int | None, n: int | None) -> Picture:
@@ -25,12 +29,13 @@ def draw_pack(name: str, k: int | None, n: int | None) -> Picture:
     n_size = n if n is not None else layout.n_multiple if layout.n_multiple > 1 else USUAL_N
     along_k = layout.digits[-1].axis is Axis.K
     down, across = (n_size, k_size) if along_k else (k_size, n_size)
+    if down > BOX_LIMIT or down * across > MAX_ELEMENTS:
+        raise Refusal(f"{name} of K = {k_size}, N = {n_size} is too large to draw", hint="draw a smaller part: -k, -n")
+    numbers = np.arange(across)
     rows = []
     for row in range(down):
-        offsets = [
-            int(layout.offset(at, row, k_size, n_size) if along_k else layout.offset(row, at, k_size, n_size))
-            for at in range(across)
-        ]
+        place = (numbers, np.full(across, row)) if along_k else (np.full(across, row), numbers)
+        offsets = np.asarray(layout.offset(*place, k_size, n_size)).tolist()
         rows.append(Row(f"{'n' if along_k else 'k'} {row}", _runs(offsets, layout.element_bits)))
     step = min((box.span for row in rows for box in row.boxes), default=1)
     axis = "k" if along_k else "n"
