@@ -29,6 +29,8 @@ MAX_CASES_NAMED = 50
 """Of a failure that many cases share."""
 MAX_MAPS = 2000
 """Failures whose map travels in the page: maps hardly deflate, and ten thousand of them take megabytes."""
+MAX_UNIT_MAPS = 1000
+"""Failures whose maps by tile, warp and lane do; of the others the page has the words."""
 
 
 def page(report: RunReport, crashes: Path, stretches: Stretches = NO_HISTORY) -> str:
@@ -52,7 +54,7 @@ def page(report: RunReport, crashes: Path, stretches: Stretches = NO_HISTORY) ->
         machine=describe(to_json(report.started.environment)),
         data=packed(
             [
-                {**_failure(failure, replay, at < MAX_MAPS), "since": _since(failure.head, stretches)}
+                {**_failure(failure, replay, at), "since": _since(failure.head, stretches)}
                 for at, failure in enumerate(report.failures)
             ]
         ),
@@ -78,7 +80,7 @@ def _row(row: CaseRow) -> list[Any]:
     return [row.case, str(row.target), str(row.outcome), round(row.seconds, 3), row.route, row.reason]
 
 
-def _failure(failure: Failure, replay: Callable[[str], str], has_map: bool) -> dict[str, Any]:
+def _failure(failure: Failure, replay: Callable[[str], str], at: int) -> dict[str, Any]:
     found = failure.head.smallest
     case = parse_case(found.case)
     rules = bearing_rules(contract_of(case), found.finding)
@@ -87,7 +89,7 @@ def _failure(failure: Failure, replay: Callable[[str], str], has_map: bool) -> d
         "contract": case.contract,
         "kernel": case.kernel,
         "route": case.route,
-        "mismatch": _mismatch(found.finding.mismatch, has_map) if found.finding.mismatch else None,
+        "mismatch": _mismatch(found.finding.mismatch, at) if found.finding.mismatch else None,
         "place": asdict(found.finding.place) if found.finding.place else None,
         "rules": [f"{rule.name}: {rule.value}" for rule in rules],
         "also": [_group(group) for group in failure.also],
@@ -102,8 +104,13 @@ def _since(group: Group, stretches: Stretches) -> str:
     return "; ".join(f"on {target} {stretch}" for target, stretch in told if stretch is not None)
 
 
-def _mismatch(mismatch: Mismatch, has_map: bool) -> dict[str, Any]:
-    return asdict(mismatch if has_map else replace(mismatch, map=(), units=None))
+def _mismatch(mismatch: Mismatch, at: int) -> dict[str, Any]:
+    """Of the failure at a place of the list; later ones come without their maps."""
+    if at >= MAX_MAPS:
+        mismatch = replace(mismatch, map=())
+    if at >= MAX_UNIT_MAPS and mismatch.units is not None:
+        mismatch = replace(mismatch, units=replace(mismatch.units, maps=()))
+    return asdict(mismatch)
 
 
 def _why(group: Group) -> dict[str, str] | None:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import random
 import re
 import zlib
 from dataclasses import replace
@@ -17,10 +18,11 @@ from tileproof.conformance.cli import main
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.crash import CrashFolder
 from tileproof.conformance.events import CaseErrored, CaseStarted, CrashFileFailed, Event, EventFile, FindingFound
+from tileproof.conformance.finding import UnitMap, Units
 from tileproof.conformance.registry import contracts
 from tileproof.conformance.reports.junit import junit
 from tileproof.conformance.reports.markdown import markdown
-from tileproof.conformance.reports.page import MAX_MAPS, page
+from tileproof.conformance.reports.page import MAX_MAPS, MAX_UNIT_MAPS, page
 from tileproof.conformance.reports.run_report import Outcome, RunReport, run_report
 from tileproof.conformance.run_case import CaseResult
 from tileproof.conformance.session import Plan, Session
@@ -117,13 +119,25 @@ def test_ten_thousand_failures_fit_into_five_megabytes(tmp_path: Path) -> None:
     found = next(event for event in told if isinstance(event, FindingFound))
     mismatch = found.finding.mismatch
     assert mismatch is not None
+    marks = random.Random(0)
     drawn = ("rows", *("".join("..+#"[(7 * row * column + row) % 13 % 4] for column in range(64)) for row in range(16)))
+    unit_maps = tuple(
+        UnitMap(f"{rows} x {columns}", tuple("".join(marks.choices(" .123456789#", k=columns)) for _ in range(rows)))
+        for rows, columns in ((16, 64), (8, 1), (64, 32))
+    )
+    units = Units("tiles of 128 x 256", "all 64 lie in lane 3", unit_maps)
     many = [
         replace(
             found,
             case=f"ninfer_quantize/fp8_quantize_rows/scalar/T{number}.K9.bf16/ties/0",
             crash=f"{number:07d}",
-            finding=replace(found.finding, signature=f"s{number}", mismatch=replace(mismatch, map=drawn, count=number)),
+            finding=replace(
+                found.finding,
+                signature=f"s{number}",
+                mismatch=replace(
+                    mismatch, map=drawn, count=number, units=_turned(units, number) if number <= MAX_MAPS else units
+                ),
+            ),
         )
         for number in range(1, 10_001)
     ]
@@ -132,6 +146,19 @@ def test_ten_thousand_failures_fit_into_five_megabytes(tmp_path: Path) -> None:
     failures = inflated(html, "data")
     assert len(failures) == 10_000
     assert [bool(one["mismatch"]["map"]) for one in (failures[0], failures[MAX_MAPS])] == [True, False]
+    shown = [one["mismatch"]["units"] for one in (failures[0], failures[MAX_UNIT_MAPS])]
+    assert [bool(one["maps"]) for one in shown] == [True, False]
+    assert shown[1]["where"] == "all 64 lie in lane 3", "the words stay"
+
+
+def _turned(units: Units, by: int) -> Units:
+    """Other maps of the same marks, so that they do not deflate as one."""
+    maps = (UnitMap(one.head, tuple(_from(row, by) for row in _from(one.rows, by))) for one in units.maps)
+    return replace(units, maps=tuple(maps))
+
+
+def _from(items: Any, by: int) -> Any:
+    return items[by % len(items) :] + items[: by % len(items)]
 
 
 def test_a_finding_whose_crash_file_is_lost_names_none(tmp_path: Path) -> None:
