@@ -34,8 +34,9 @@ def draw_pack(name: str, k: int | None, n: int | None) -> Picture:
     numbers = np.arange(across)
     rows = []
     for row in range(down):
-        place = (numbers, np.full(across, row)) if along_k else (np.full(across, row), numbers)
-        offsets = np.asarray(layout.offset(*place, k_size, n_size)).tolist()
+        this = np.full(across, row)
+        k_index, n_index = (numbers, this) if along_k else (this, numbers)
+        offsets = np.asarray(layout.offset(k_index, n_index, k_size, n_size)).tolist()
         rows.append(Row(f"{'n' if along_k else 'k'} {row}", _runs(offsets, layout.element_bits)))
     step = min((box.span for row in rows for box in row.boxes), default=1)
     axis = "k" if along_k else "n"
