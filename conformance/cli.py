@@ -45,6 +45,7 @@ from tileproof.conformance.part import Part, in_turns
 from tileproof.conformance.records import to_json
 from tileproof.conformance.registry import registered
 from tileproof.conformance.replay import Replay, replay
+from tileproof.conformance.sanitizer import Tool, find_program
 from tileproof.conformance.selection import cases_for_file, select
 from tileproof.conformance.session import Plan, Run, Session, runners_for
 from tileproof.conformance.side_by_side import MAX_JOBS, Helpers, SideBySide
@@ -107,6 +108,9 @@ def check(
         bool, typer.Option("--require-device", help="A target that cannot run is an error.")
     ] = False,
     first_failure: Annotated[bool, typer.Option("--first-failure", help="Stop after the first failing case.")] = False,
+    sanitize: Annotated[
+        Tool | None, typer.Option(help="Run the GPU's cases under this tool of compute-sanitizer.")
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Processes that share the cases.", min=1, max=MAX_JOBS)] = 1,
     shard: Annotated[
         str | None, typer.Option(metavar="I/N", help="Only the I-th of N like parts of the cases, 1 to N.")
@@ -125,6 +129,8 @@ def check(
     coordinates = tuple(Coordinates(name, arch, schedule, seed) for name in parse_targets(target))
     if Target.SIM in {place.target for place in coordinates}:
         Limits.of(arch)
+    if sanitize is not None:
+        _must_have_tool(coordinates)
     chosen = find_fault(fault_name) if fault_name is not None else None
     if input_name is not None:
         file = read_input(input_name, rows=rows)
@@ -150,7 +156,8 @@ def check(
         plan, events, there = resumed(plan, resume, events)
     else:
         there = 0
-    run: Run = SideBySide(plan, Helpers(jobs, crash_dir, deadline)) if jobs > 1 else _alone(plan, crash_dir, deadline)
+    setup = Helpers(jobs, crash_dir, deadline, sanitize)
+    run: Run = SideBySide(plan, setup) if jobs > 1 else _alone(plan, setup)
     raise typer.Exit(follow(run, Console(chosen, crashes=crash_dir), events, there))
 
 
@@ -263,8 +270,15 @@ def _only(option: str, values: Sequence[str] | None) -> str | None:
     return values[0] if values else None
 
 
-def _alone(plan: Plan, crash_dir: Path, deadline: float | None) -> Session:
-    return Session(plan, CrashFolder(crash_dir), runners_for(plan.coordinates, deadline_s=deadline))
+def _alone(plan: Plan, setup: Helpers) -> Session:
+    runners = runners_for(plan.coordinates, deadline_s=setup.deadline_s, tool=setup.tool)
+    return Session(plan, CrashFolder(setup.crashes), runners)
+
+
+def _must_have_tool(places: Sequence[Coordinates]) -> None:
+    if Target.GPU not in {place.target for place in places}:
+        raise Refusal("--sanitize is given without the target gpu", hint="the simulator finds such things by itself")
+    find_program()
 
 
 def _say_replay(one: Replay) -> None:

@@ -38,6 +38,7 @@ from tileproof.conformance.faults import fault as find_fault
 from tileproof.conformance.finding import Finding, Why
 from tileproof.conformance.registry import contract_of
 from tileproof.conformance.run_case import CaseResult, case_inputs
+from tileproof.conformance.sanitizer import SLOWER, Sanitizer, Tool
 from tileproof.conformance.tally import Tally
 from tileproof.conformance.target import Coordinates, Target
 from tileproof.conformance.worker import CASE_DEADLINE_S, DeviceLost, InProcess, InternalError, Job, Runner, Worker
@@ -99,11 +100,19 @@ class Plan:
         return RunStarted(self.tier, len(self.cases), self.coordinates, self.fault, capture(), self.page, selection)
 
 
-def runner_for(target: Target, *, deadline_s: float | None, pages: Sequence[Path] = ()) -> Runner:
-    """The runner that suits a target: the simulator in this process, others in a worker, which loads `pages` itself."""
+def runner_for(
+    target: Target, *, deadline_s: float | None, pages: Sequence[Path] = (), tool: Tool | None = None
+) -> Runner:
+    """The runner that suits a target: the simulator in this process, others in a worker, which loads `pages` itself.
+
+    Raises:
+        Refusal: a GPU's worker is to start under a tool of compute-sanitizer, which is missing.
+    """
     if target is Target.SIM:
         return InProcess(deadline_s=deadline_s)
-    return Worker(deadline_s=CASE_DEADLINE_S if deadline_s is None else deadline_s, pages=pages)
+    sanitizer = Sanitizer(tool) if tool is not None and target is Target.GPU else None
+    usual = CASE_DEADLINE_S * (SLOWER if sanitizer else 1)
+    return Worker(deadline_s=usual if deadline_s is None else deadline_s, pages=pages, sanitizer=sanitizer)
 
 
 class Run(ABC):
@@ -382,7 +391,13 @@ def _describe(error: Exception) -> str:
 
 
 def runners_for(
-    coordinates: Sequence[Coordinates], *, deadline_s: float | None, pages: Sequence[Path] = ()
+    coordinates: Sequence[Coordinates],
+    *,
+    deadline_s: float | None,
+    pages: Sequence[Path] = (),
+    tool: Tool | None = None,
 ) -> dict[Target, Runner]:
     """A runner for each target."""
-    return {place.target: runner_for(place.target, deadline_s=deadline_s, pages=pages) for place in coordinates}
+    return {
+        place.target: runner_for(place.target, deadline_s=deadline_s, pages=pages, tool=tool) for place in coordinates
+    }

@@ -31,6 +31,7 @@ from tileproof.conformance.events import (
     TargetUnavailable,
 )
 from tileproof.conformance.registry import registered
+from tileproof.conformance.sanitizer import Tool
 from tileproof.conformance.session import Plan, Run, Session, runners_for
 from tileproof.conformance.target import Target
 
@@ -47,11 +48,13 @@ class Helpers:
         jobs: how many.
         crashes: folder of crash files, shared by all.
         deadline_s: of a case on the GPU or a launch on the simulator; None for the usual.
+        tool: of compute-sanitizer, under which workers for the GPU start; None for none.
     """
 
     jobs: int
     crashes: Path
     deadline_s: float | None = None
+    tool: Tool | None = None
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,7 @@ def _serve(connection: Connection, plan: Plan, setup: Helpers) -> None:
     os.dup2(2, 1)  # what a kernel prints is not the run's data
     pages = [Path(plan.page)] if plan.page else []
     with registered(contracts_of(pages)):
-        runners = runners_for(plan.coordinates, deadline_s=setup.deadline_s, pages=pages)
+        runners = runners_for(plan.coordinates, deadline_s=setup.deadline_s, pages=pages, tool=setup.tool)
         session = Session(plan, CrashFolder(setup.crashes), runners)
         try:
             for event in session.open():

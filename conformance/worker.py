@@ -15,8 +15,8 @@ import os
 import signal
 import traceback
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -28,6 +28,7 @@ from tileproof.conformance.faults import fault as find_fault
 from tileproof.conformance.finding import Finding, FindingKind
 from tileproof.conformance.registry import contract_of, registered
 from tileproof.conformance.run_case import CaseResult, run_case
+from tileproof.conformance.sanitizer import Sanitizer
 from tileproof.conformance.target import Coordinates, DeviceFactory, open_device
 from tileproof.kernels.device import DeviceError
 from tileproof.oracle.refusal import Refusal
@@ -155,6 +156,7 @@ class Worker:
         deadline_s: seconds that one job may take.
         start_deadline_s: seconds from the start of a process to an open device.
         pages: files of pages whose contracts the process must know.
+        sanitizer: the tool under which processes start; its reports are findings of the case that ran.
     """
 
     def __init__(
@@ -164,7 +166,9 @@ class Worker:
         deadline_s: float = CASE_DEADLINE_S,
         start_deadline_s: float = START_DEADLINE_S,
         pages: Sequence[Path] = (),
+        sanitizer: Sanitizer | None = None,
     ) -> None:
+        self._sanitizer = sanitizer
         self._make_device = make_device
         self._deadline_s = deadline_s
         self._start_deadline_s = start_deadline_s
@@ -177,7 +181,8 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs, self._make_device, self._pages), daemon=True)
-        process.start()
+        with nullcontext() if self._sanitizer is None else self._sanitizer.starting():
+            process.start()
         theirs.close()
         self._process = process
         answer = self._ask(coordinates, self._start_deadline_s)
@@ -191,17 +196,28 @@ class Worker:
             self._reopen(job.coordinates)
         answer = self._ask(job, self._deadline_s)
         if isinstance(answer, CaseResult):
-            return answer
+            return self._with_reports(answer)
         if isinstance(answer, Refusal):
             raise answer
         self.close()
         if isinstance(answer, _Failed) and answer.device_error is None:
             raise InternalError(answer.message, answer.trace)
-        return CaseResult(job.case, (_finding(answer, self._deadline_s),), route="", seconds=0.0)
+        crashed = CaseResult(job.case, (_finding(answer, self._deadline_s),), route="", seconds=0.0)
+        return self._with_reports(crashed)
+
+    def _with_reports(self, result: CaseResult) -> CaseResult:
+        """The result with what the sanitizer has said of it. Raises: Refusal where it was blind."""
+        if self._sanitizer is None:
+            return result
+        if blind := self._sanitizer.saw_nothing():
+            raise Refusal(blind, hint="run the tool by hand on `python -c 'import cupy; cupy.zeros(1)'`")
+        return replace(result, findings=(*self._sanitizer.findings(), *result.findings))
 
     def close(self) -> None:
         """Kill the process, if there is one."""
         if self._process is not None:
+            if self._sanitizer is not None and self._process.pid is not None:
+                self._sanitizer.kill(self._process.pid)
             self._process.kill()
             self._process.join(10)  # a process that hangs in the driver may take longer: it is left to the system
             self._process = None

@@ -30,12 +30,12 @@ from typing import IO, Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "order_table"))
 
-import sanitizer_words
 from launch import name as entry
 from launch import texts
 from pair import Pair, input_words
 from table import PAIRS
 
+from tileproof.conformance import sanitizer_words
 from tileproof.kernels.compile import compile_source
 
 LAUNCHES = 3000

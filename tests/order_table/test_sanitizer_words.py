@@ -1,6 +1,7 @@
 import pytest
-import sanitizer_words
-from sanitizer_words import blind, reports, summary
+
+from tileproof.conformance import sanitizer_words
+from tileproof.conformance.sanitizer_words import blind, reports, summary
 
 RACE = """========= COMPUTE-SANITIZER
 hello from the program
