@@ -7,6 +7,11 @@ Every record here holds only strings, numbers, enums of strings, tuples and furt
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tileproof.oracle.refusal import Refusal
+
+MARKS = " .123456789#"
+"""Of a map of units."""
+
 
 class FindingKind(StrEnum):
     """What is wrong, by cause. The first group comes from a device, the second from the conformance run."""
@@ -74,10 +79,19 @@ class InputClass:
 
 @dataclass(frozen=True)
 class UnitMap:
-    """One kind of unit as marks: ` ` no element, `.` none differs, `1` to `9` the tenths that do, `#` all."""
+    """One kind of unit as marks: ` ` no element, `.` none differs, `1` to `9` the tenths that do, `#` all.
+
+    Raises:
+        Refusal: no rows, rows of unlike lengths, or another mark: a damaged file.
+    """
 
     head: str
     rows: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        lengths = {len(row) for row in self.rows}
+        if len(lengths) != 1 or 0 in lengths or not set("".join(self.rows)) <= set(MARKS):
+            raise Refusal("a map of units is no rectangle of marks", hint="the file was changed or damaged")
 
 
 @dataclass(frozen=True)

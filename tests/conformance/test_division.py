@@ -8,12 +8,14 @@ import pytest
 from tileproof.conformance.contract import EditedSource
 from tileproof.conformance.division import Division, mark, units_of
 from tileproof.conformance.failure_units import unit_lines
+from tileproof.conformance.finding import UnitMap
 from tileproof.conformance.our_divisions import MMA, int8_gemm, mm_fp8
 from tileproof.conformance.registry import find_case
 from tileproof.conformance.run_case import run_case
 from tileproof.conformance.show import source_of
 from tileproof.conformance.target import Coordinates, Schedule, Target, open_device
 from tileproof.oracle.maps.wgmma_fragments import wgmma_d
+from tileproof.oracle.refusal import Refusal
 
 FRIENDLY = Coordinates(Target.SIM, schedule=Schedule.FRIENDLY)
 IF_IT_IS = "if (threadIdx.x / 32 == {warp} && threadIdx.x % 32 == {lane}) "
@@ -178,3 +180,9 @@ def test_marks_say_tenths_and_an_absent_unit_has_none() -> None:
 def test_a_route_without_tiles_has_no_division() -> None:
     assert mm_fp8("empty") is None
     assert int8_gemm("scalar", 4) is None
+
+
+@pytest.mark.parametrize("rows", [(), ("",), ("..", "."), ("..", ".x"), ("\x1b[31m",)])
+def test_a_map_of_a_damaged_file_is_refused(rows: tuple[str, ...]) -> None:
+    with pytest.raises(Refusal, match="no rectangle of marks"):
+        UnitMap("warps", rows)
