@@ -37,6 +37,7 @@ def model(
     states: Annotated[int, typer.Option(help="Give up after so many.", min=1)] = 50_000_000,
 ) -> None:
     """Decide a model: exit code 0 proved, 1 a shortest trace to what is wrong, 2 not decided."""
+    from tileproof.conformance.protocol_progress import SearchProgress
     from tileproof.conformance.protocols import PROTOCOLS, protocol
     from tileproof.simulators.protocols.definition import NOTHING_LEFT_OUT
     from tileproof.simulators.protocols.search import decide, search
@@ -58,7 +59,11 @@ def model(
     }
     given = {key: value for key, value in extents.items() if value is not None}
     chosen = protocol(name).build(given, fault).model()
-    verdict = search(chosen, NOTHING_LEFT_OUT, most_states=states) if whole else decide(chosen, most_states=states)
+    with SearchProgress(sys.stderr) as watch:
+        if whole:
+            verdict = search(chosen, NOTHING_LEFT_OUT, most_states=states, watch=watch)
+        else:
+            verdict = decide(chosen, most_states=states, watch=watch)
     _say(verdict_lines(verdict))
     if svg is not None:
         _draw(svg, verdict)

@@ -1,15 +1,15 @@
 """What a model's actions mean, and the search through its states as plain Python: the definition.
 
-It is written to be read, and checks what the compiled search takes for granted: that an action which may not act has
-changed nothing, and that numbers stay within what is declared.
+It is written to be read: no packing, no trees, no machine code. That an action which may not act has changed nothing,
+and that numbers stay within what is declared, is seen where the model is asked (`asking.py`).
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.protocols.model import AT, FIRST_RULE, WAITS, Field, Model, Role, State
+from tileproof.simulators.protocols.asking import Answer, Numbers, ask, check_numbers, questions
+from tileproof.simulators.protocols.model import AT, FIRST_RULE, WAITS, Model, Role, State
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Reductions:
 
     Args:
         symmetry: states that are another one with processes of one role exchanged.
-        partial_order: interleavings of private actions. A trace is then not always the shortest.
+        partial_order: orders of steps that may be taken alone (`movers.py`). A trace is then not always the shortest.
     """
 
     symmetry: bool = True
@@ -53,69 +53,35 @@ class Step:
         return self.code - FIRST_RULE
 
 
-@dataclass(frozen=True)
-class Move:
-    """What a process may do, by its own row and the shared numbers alone.
-
-    Args:
-        action: number of the action within the role.
-        which: of several like things.
-        code: that the action answered.
-        shared: shared numbers afterwards.
-        own: the row afterwards.
-    """
-
-    action: int
-    which: int
-    code: int
-    shared: tuple[int, ...]
-    own: tuple[int, ...]
-
-
-def moves(model: Model, role: Role, shared: tuple[int, ...], own: tuple[int, ...]) -> Iterator[Move]:
+def moves(model: Model, role: Role, shared: tuple[int, ...], own: tuple[int, ...]) -> Iterator[Answer]:
     """What a process may do.
 
     Raises:
         Refusal: the model is no model: see the module.
     """
-    for number, action in enumerate(role.actions):
-        if action.at and own[AT] not in action.at:
-            continue
-        for which in range(len(action.choices)):
-            if action.bits is not None and not own[action.bits] >> which & 1:
-                continue
-            shared_after, own_after = list(shared), list(own)
-            code = action.effect(list(model.constants), shared_after, own_after, which)
-            move = Move(number, which, code, tuple(shared_after), tuple(own_after))
-            if code != WAITS:
-                _check_numbers(model, model.fields, move.shared)
-                _check_numbers(model, role.row, move.own)
-                yield move
-            elif (move.shared, move.own) != (shared, own):
-                raise Refusal(f"{model.name}: {action.words!r} may not act and changed the state")
+    answers = (ask(model, role, question, shared, own) for question in questions(role, own))
+    return (answer for answer in answers if answer.code != WAITS)
 
 
 def steps(model: Model, state: State) -> Iterator[Step]:
     """Everything that may happen next. Raises: Refusal, as `moves`."""
     for process, (role, _) in enumerate(model.processes):
         for move in moves(model, role, state.shared, state.rows[process]):
-            rows = (*state.rows[:process], move.own, *state.rows[process + 1 :])
-            yield Step(process, move.action, move.which, move.code, State(move.shared, rows))
+            yield _step(state, process, move)
+
+
+def _step(state: State, process: int, move: Answer) -> Step:
+    """The state behind a move."""
+    rows = (*state.rows[:process], move.own, *state.rows[process + 1 :])
+    return Step(process, move.action, move.which, move.code, State(move.shared, rows))
 
 
 def check_first(model: Model) -> None:
     """Raises: Refusal where the first state has a number that lies outside its range."""
-    _check_numbers(model, model.fields, model.start)
+    check_numbers(model, model.fields, dict(enumerate(model.start)))
     for role in model.roles:
         for start in role.starts:
-            _check_numbers(model, role.row, start)
-
-
-def _check_numbers(model: Model, fields: tuple[Field, ...], row: tuple[int, ...]) -> None:
-    """Raises: Refusal for a number that is more than its most, or negative."""
-    for field, value in zip(fields, row, strict=True):
-        if not 0 <= value <= field.most:
-            raise Refusal(f"{model.name}: {field.name} became {value}; it must lie in 0..{field.most}")
+            check_numbers(model, role.row, dict(enumerate(start)))
 
 
 def canonical(model: Model, state: State) -> State:
@@ -152,14 +118,27 @@ class Explored:
     depth: int = 0
 
 
-def explore(model: Model, reductions: Reductions = NOTHING_LEFT_OUT) -> Explored:
-    """All states, breadth first, until a rule is broken or nothing can happen. Raises: Refusal, as `steps`."""
-    start = canonical(model, model.first) if reductions.symmetry else model.first
+Alone = Callable[[int, Numbers, Answer], bool]
+"""Whether a step of a process of a role, from a row, may be taken alone."""
+
+
+def explore(model: Model, *, symmetry: bool = False, alone: Alone | None = None) -> Explored:
+    """All states, breadth first, until a rule is broken or nothing can happen.
+
+    Args:
+        model: the model.
+        symmetry: leave out states with rows exchanged.
+        alone: leave out orders of such steps.
+
+    Raises:
+        Refusal: as `steps`.
+    """
+    start = canonical(model, model.first) if symmetry else model.first
     known, queue = {start: 0}, deque([start])
     taken = ends = 0
     while queue:
         state = queue.popleft()
-        following = _following(model, state, reductions.partial_order)
+        following = list(_following(model, state, symmetry, alone))
         if not following:
             if not has_ended(model, state):
                 return Explored(len(known), taken, ends, stuck=state, depth=known[state])
@@ -168,18 +147,37 @@ def explore(model: Model, reductions: Reductions = NOTHING_LEFT_OUT) -> Explored
             taken += 1
             if step.rule >= 0:
                 return Explored(len(known), taken, ends, broken=(state, step), depth=known[state] + 1)
-            after = canonical(model, step.state) if reductions.symmetry else step.state
+            after = canonical(model, step.state) if symmetry else step.state
             if after not in known:
                 known[after] = known[state] + 1
                 queue.append(after)
     return Explored(len(known), taken, ends)
 
 
-def _following(model: Model, state: State, partial_order: bool) -> list[Step]:
-    """The steps to look at: all, or a private one alone."""
-    following = list(steps(model, state))
-    if partial_order:
-        for step in following:
-            if model.processes[step.process][0].actions[step.action].private and step.rule < 0:
-                return [step]
-    return following
+def _following(model: Model, state: State, symmetry: bool, alone: Alone | None) -> Iterator[Step]:
+    """The steps to look at: of those of processes with one role and row the first's; or what one thread takes alone."""
+    processes = [
+        process
+        for process, (_, number) in enumerate(model.processes)
+        if not (symmetry and number and state.rows[process] == state.rows[process - 1])
+    ]
+    if alone is not None:
+        found = next(filter(None, (_taken_alone(model, state, process, alone) for process in processes)), [])
+        if found:
+            yield from found
+            return
+    for process in processes:
+        for move in moves(model, model.processes[process][0], state.shared, state.rows[process]):
+            yield _step(state, process, move)
+
+
+def _taken_alone(model: Model, state: State, process: int, alone: Alone) -> list[Step]:
+    """What the thread of a process can do, if all of that may be taken alone and nobody else can give it more to do."""
+    (role, _), own = model.processes[process], state.rows[process]
+    questions_of_thread = (one for one in questions(role, own) if not role.actions[one[0]].beside)
+    answers = [ask(model, role, question, state.shared, own) for question in questions_of_thread]
+    open_ones = [answer for answer in answers if answer.code != WAITS or answer.shared_seen]
+    number = next(number for number, one in enumerate(model.roles) if one is role)
+    if not all(answer.code != WAITS and alone(number, own, answer) for answer in open_ones):
+        return []
+    return [_step(state, process, answer) for answer in open_ones]

@@ -10,7 +10,8 @@ action is a plain function of four arguments:
 
 It looks whether it may act. If not it changes nothing and returns WAITS; else it changes `shared` and `own` and returns
 GOES, or FIRST_RULE + the number of a rule that is broken by this very action. What hardware does on its own, landing a
-copy or performing a store, is an action, too. Waiting is having no action.
+copy or performing a store, is an action, too. Waiting is having no action. What an action does depends on nothing but
+the numbers that it looks at one by one: the search watches which these are (`asking.py`).
 
 An action sees no other process and not its own number, so that processes of one role may be exchanged with their rows:
 an identity that matters is a number in the row.
@@ -21,9 +22,19 @@ where they are and what they loaded. The search finds the state in which both ar
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-Row = list[int]
+
+class Row(Protocol):
+    """Numbers by their index, as actions see them."""
+
+    def __getitem__(self, index: int, /) -> int:
+        """One number."""
+
+    def __setitem__(self, index: int, value: int, /) -> None:
+        """Change it."""
+
+
 Effect = Callable[[Row, Row, Row, int], int]
 
 WAITS, GOES, FIRST_RULE = range(3)
@@ -62,8 +73,8 @@ class Action:
         at: the places from which it is possible; empty for all.
         choices: words for each value of `which`; one empty text where there is no choice.
         bits: a number of the row: only choices that are bits set in it are possible; None where all are.
-        private: reads and writes only numbers of its own that no other action of the process touches while it is
-            possible, and can be repeated only finitely often without another action: a search may take it first.
+        beside: something else than the process's own thread does it, memory, a copy or another thread: it may happen
+            before or behind what the thread does next.
         source: what it stands for in a kernel; None for what hardware or a host does.
     """
 
@@ -72,7 +83,7 @@ class Action:
     at: tuple[int, ...] = ()
     choices: tuple[str, ...] = ("",)
     bits: int | None = None
-    private: bool = False
+    beside: bool = False
     source: Source | None = None
 
 

@@ -3,14 +3,14 @@
 Two reductions, both of which the tests hold to the search without them:
 
 * **Symmetry**: of states that differ by an exchange of processes of one role, the one with ascending rows is looked at.
-* **Partial order**: a process that can take a private action takes it at once, and all others wait. It commutes with
-  everything that others can do, and breaks no rule.
+* **Partial order**: where all that a process's thread can do may be taken alone (`movers.py`), nothing else is.
 
 Three things can be wrong: an action breaks a rule; nothing can happen and a process is not done; or a state has no way
 to the end any more, though something can always happen. The last takes another look at all states.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,25 +21,50 @@ from tileproof.simulators.protocols.compiled_search import (
     ASKED,
     ASKS,
     AT_CODE,
+    AT_PROCESS,
     AT_STATE,
+    BESIDE,
+    BROKEN,
+    CLASH,
     COUNT,
+    DEAD,
+    DEPTH,
     DONE,
     ENDS,
     FULL,
+    NEXT,
     NOTES,
     STEPS,
     STUCK,
+    UNTIL,
     room_for,
 )
 from tileproof.simulators.protocols.definition import ALL_REDUCTIONS, Reductions, canonical, check_first
 from tileproof.simulators.protocols.layout import layout_of, packed
 from tileproof.simulators.protocols.model import FIRST_RULE, Model, Role
+from tileproof.simulators.protocols.movers import Movers
 from tileproof.simulators.protocols.step_memory import StepMemory
-from tileproof.simulators.protocols.tables import Ints, Words, tables_of
+from tileproof.simulators.protocols.tables import Ints, Ints32, Words, tables_of
 from tileproof.simulators.protocols.trace import Trace, broken, process_names, trace_along
 
 DEFAULT_STATES = 50_000_000
-_FIRST_ROOM, _GROWTH = 1 << 14, 2
+_FIRST_ROOM, _GROWTH = 1 << 14, 4
+# States between two looks at the clock, and at whether the user has interrupted.
+_SLICE = 1 << 16
+_STROLLS = 100
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a search is: states found, states looked at, steps from the first state on, and seconds."""
+
+    states: int
+    looked_at: int
+    depth: int
+    seconds: float
+
+
+Watch = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
@@ -53,6 +78,7 @@ class Verdict:
         states: that were looked at.
         steps: that were looked at.
         ends: states in which all processes are done.
+        depth: steps from the first state to the last one that was looked at.
         seconds: that the search took, without loading it.
     """
 
@@ -62,6 +88,7 @@ class Verdict:
     states: int
     steps: int
     ends: int
+    depth: int
     seconds: float
 
     @property
@@ -70,14 +97,21 @@ class Verdict:
         return not self.wrong
 
 
-def decide(model: Model, *, most_states: int = DEFAULT_STATES) -> Verdict:
+def decide(model: Model, *, most_states: int = DEFAULT_STATES, watch: Watch | None = None) -> Verdict:
     """Prove a model right, or find the shortest trace to what is wrong.
+
+    Args:
+        model: the model.
+        most_states: where to give up.
+        watch: is told now and then how far it is.
 
     Raises:
         Refusal: the model has more than `most_states` states, or is no model.
     """
-    verdict = search(model, most_states=most_states)
-    return verdict if verdict.is_right else search(model, Reductions(partial_order=False), most_states=most_states)
+    verdict = search(model, most_states=most_states, watch=watch)
+    if verdict.is_right:
+        return verdict
+    return search(model, Reductions(partial_order=False), most_states=most_states, watch=watch)
 
 
 def search(
@@ -86,6 +120,7 @@ def search(
     *,
     most_states: int = DEFAULT_STATES,
     progress: bool = True,
+    watch: Watch | None = None,
 ) -> Verdict:
     """Look at every reachable state that is not left out, until one is wrong.
 
@@ -94,30 +129,41 @@ def search(
         reductions: what is left out.
         most_states: where to give up.
         progress: see that every state has a way to the end, too.
+        watch: is told now and then how far it is.
 
     Raises:
         Refusal: the model has more than `most_states` states, or is no model.
     """
-    return Search(model, reductions, most_states).run(progress)
+    return Search(model, reductions, most_states, watch).run(progress)
 
 
 class Search:
     """One search, and what it knows: for those that measure it. Arguments as of `search`."""
 
-    def __init__(self, model: Model, reductions: Reductions, most_states: int = DEFAULT_STATES) -> None:
-        self._model, self._reductions, self._most_states = model, reductions, most_states
+    def __init__(
+        self, model: Model, reductions: Reductions, most_states: int = DEFAULT_STATES, watch: Watch | None = None
+    ) -> None:
+        self._model, self._reductions, self._most_states, self._watch = model, reductions, most_states, watch
         check_first(model)
         self._layout = layout_of(model)
         self._tables = tables_of(model, self._layout)
-        self._memory = StepMemory(model, self._layout, self._tables)
+        self._memory = StepMemory(model, self._layout)
         self._room = room_for(len(self._layout.cells), self._layout.words, _branching(model))
-        self._notes: Ints = np.zeros(NOTES, np.int64)
         self._states: Words = np.zeros((_FIRST_ROOM + len(self._room.out), self._layout.words), np.uint64)
-        self._parents: Ints = np.zeros(len(self._states), np.int64)
+        self._parents: Ints32 = np.zeros(len(self._states), np.int32)
         start = canonical(model, model.first) if reductions.symmetry else model.first
         self._states[0] = packed(self._layout, start)
-        self._notes[COUNT] = 1
         self._parents[0] = -1
+        self._notes: Ints = np.zeros(NOTES, np.int64)
+        self._has_scouted = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """With the first state, and all that is known of steps."""
+        self._memory.refresh()
+        self._memory.movers.is_stale = False
+        self._notes[:] = 0
+        self._notes[COUNT] = 1
         self._index()
 
     @property
@@ -127,16 +173,12 @@ class Search:
     def _index(self) -> None:
         """A table with room for all states that the queue has room for."""
         size = 1 << (len(self._states) * 3 // 2).bit_length()
-        self._table: Words = np.zeros((size, self._layout.words), np.uint64)
+        self._table: Words = np.zeros(size, np.uint64)
         compiled_search.fill(self._table, self._states, self._count)
 
     def _grow(self) -> None:
-        if self._count > self._most_states:
-            raise Refusal(
-                f"{self._model.name}: more than {self._most_states} states", hint="ask for a smaller one, or for more"
-            )
         room = _GROWTH * len(self._states)
-        states, parents = np.zeros((room, self._layout.words), np.uint64), np.zeros(room, np.int64)
+        states, parents = np.zeros((room, self._layout.words), np.uint64), np.zeros(room, np.int32)
         states[: self._count], parents[: self._count] = self._states[: self._count], self._parents[: self._count]
         self._states, self._parents = states, parents
         self._index()
@@ -145,28 +187,111 @@ class Search:
         """Search, and then see that every state can end."""
         self._advance(np.zeros(NOTES, np.int64))  # loads the compiled search: there is nothing to look at
         began = time.perf_counter()
-        while (status := self._advance(self._notes)) in (FULL, ASKS):
-            if status == FULL:
-                self._grow()
-            else:
-                self._memory.learn(self._states, self._room.asked[: self._notes[ASKED]].tolist())
-        stranded = self._stranded() if status == DONE and progress else None
+        status = self._go_on(began)
+        stranded = self._stranded() if status == DONE and progress and self._notes[DEAD] else None
         seconds = time.perf_counter() - began
         wrong, trace = self._found(status, stranded)
-        states, steps, ends = (int(self._notes[slot]) for slot in (COUNT, STEPS, ENDS))
-        return Verdict(self._model, wrong, trace, states, steps, ends, seconds)
+        states, steps, ends, depth = (int(self._notes[slot]) for slot in (COUNT, STEPS, ENDS, DEPTH))
+        return Verdict(self._model, wrong, trace, states, steps, ends, depth, seconds)
+
+    def _go_on(self, began: float) -> int:
+        """Search until it is done or something is wrong."""
+        movers = self._memory.movers
+        while True:
+            self._notes[UNTIL] = self._notes[NEXT] + _SLICE
+            status = self._advance(self._notes)
+            if status == ASKS:
+                self._learn()
+            elif status == FULL:
+                self._scout()
+                self._grow()
+            elif status == CLASH:
+                self._drop()
+            elif status == DONE:
+                movers.break_circles()
+            self._tell(time.perf_counter() - began)
+            if self._reductions.partial_order and movers.is_stale:
+                self._begin()
+            elif status in (DONE, BROKEN, STUCK):
+                return status
+
+    def _learn(self) -> None:
+        asked = self._notes[ASKED]
+        self._memory.learn(self._room.asked_at[:asked], self._room.asked[:asked].tolist())
+        self._room.clash[:] = 0
+
+    def _drop(self) -> None:
+        """Of a step that touched what others hold: take the actions that held it alone no more."""
+        changed, looked_at = (_joined(row) for row in self._room.clash)
+        words = self._room.at.tolist()
+        holders = [
+            (role, words[place.word] >> place.shift & place.mask)
+            for process, (place, role) in enumerate(zip(self._layout.cells, self._layout.roles, strict=True))
+            if process != self._notes[AT_PROCESS] or self._notes[BESIDE]
+        ]
+        self._memory.movers.drop(holders, changed, looked_at)
+        self._memory.refresh()
+        self._room.clash[:] = 0
+
+    def _scout(self) -> None:
+        """Before the search becomes large, follow some runs to their end: clashes there would be seen late in it."""
+        if self._has_scouted or not self._reductions.partial_order:
+            return
+        self._has_scouted = True
+        for seed in range(_STROLLS):
+            state = self._states[0].copy()
+            while (status := self._stroll(state, seed)) != DONE:
+                if status == CLASH:
+                    self._drop()
+                    state = self._states[0].copy()
+                else:
+                    self._learn()
+        self._notes[AT_CODE] = 0
+
+    def _stroll(self, state: Words, seed: int) -> int:
+        status: int = compiled_search.stroll(
+            self._tables,
+            self._memory.arrays,
+            state,
+            self._notes,
+            self._room,
+            self._reductions.symmetry,
+            self._reductions.partial_order,
+            seed,
+        )
+        return status
+
+    def _tell(self, seconds: float) -> None:
+        """Say how far it is. Raises: Refusal where that is too far."""
+        if self._count > self._most_states:
+            raise Refusal(
+                f"{self._model.name}: more than {self._most_states} states",
+                hint="ask for a smaller one, or for more by --states",
+            )
+        if self._watch is not None:
+            self._watch(Progress(self._count, int(self._notes[NEXT]), int(self._notes[DEPTH]), seconds))
 
     @property
     def asked(self) -> int:
-        """Pairs of a row and shared numbers of which the model was asked what happens next."""
-        return self._memory.known
+        """How often the model was asked what an action does."""
+        return self._memory.asked
+
+    @property
+    def movers(self) -> Movers:
+        """Which steps it takes alone."""
+        return self._memory.movers
+
+    @property
+    def not_alone(self) -> frozenset[str]:
+        """Actions that were found not to be such as may be taken alone."""
+        roles = self._model.roles
+        return frozenset(roles[role].actions[action].words for role, action in self._memory.movers.dropped)
 
     def again(self) -> None:
         """Search once more, knowing all steps and with all room: what the compiled search takes by itself."""
         states = self._count
-        self._notes[:] = 0
-        self._notes[COUNT] = 1
-        self._index()
+        self._begin()
+        self._notes[UNTIL] = states
         status = self._advance(self._notes)
         assert status == DONE
         assert self._count == states
@@ -186,8 +311,12 @@ class Search:
         return status
 
     def _stranded(self) -> int | None:
-        """The first state from which there is no way to the end; None if all have one."""
-        good = np.zeros(len(self._table), np.bool_)
+        """The first state from which there is no way to the end; None if all have one.
+
+        Not asked where every state that is no end has a successor that was found later than itself: following these,
+        one comes to an end.
+        """
+        good = np.zeros(self._count, np.bool_)
         while compiled_search.settle(
             self._tables,
             self._memory.arrays,
@@ -200,8 +329,7 @@ class Search:
             self._reductions.partial_order,
         ):
             pass
-        first: int = compiled_search.first_without(self._table, self._states, good, self._count)
-        return None if first < 0 else first
+        return None if good.all() else int(good.argmin())
 
     def _found(self, status: int, stranded: int | None) -> tuple[str, Trace | None]:
         if stranded is not None:
@@ -221,6 +349,10 @@ class Search:
             way.append(int(self._parents[way[-1]]))
         packed_way = [tuple(self._states[one].tolist()) for one in reversed(way)]
         return trace_along(self._model, self._layout, packed_way, sorts=self._reductions.symmetry)
+
+
+def _joined(words: Words) -> int:
+    return sum(word << 64 * number for number, word in enumerate(words.tolist()))
 
 
 def _branching(model: Model) -> int:

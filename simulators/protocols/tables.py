@@ -10,6 +10,7 @@ from tileproof.simulators.protocols.layout import Layout
 from tileproof.simulators.protocols.model import AT, Model
 
 Ints = NDArray[np.int64]
+Ints32 = NDArray[np.int32]
 Words = NDArray[np.uint64]
 
 
@@ -17,25 +18,16 @@ class Tables(NamedTuple):
     """What the compiled search knows of a model.
 
     Args:
-        masks: [words of shared numbers], their bits.
         cells: [processes, 8], of each process the word, shift and mask of its cell; its role; the first process of that
             role and the one behind its last; how far the place is shifted within the cell, and the place at the end.
     """
 
-    masks: Words
     cells: Ints
 
 
 def tables_of(model: Model, layout: Layout) -> Tables:
     """Arrays of a model."""
-    return Tables(_masks(layout), np.array(list(_cells(model, layout)), np.int64))
-
-
-def _masks(layout: Layout) -> Words:
-    masks = np.zeros(1 + max((place.word for place in layout.shared), default=0), np.uint64)
-    for place in layout.shared:
-        masks[place.word] |= np.uint64(place.mask << place.shift)
-    return masks
+    return Tables(np.array(list(_cells(model, layout)), np.int64))
 
 
 def _cells(model: Model, layout: Layout) -> Iterator[Sequence[int]]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.protocols.definition import Reductions, explore
+from tileproof.simulators.protocols.definition import explore
 from tileproof.simulators.protocols.models.cp_async_ring import CpAsyncRing, Fault
 from tileproof.simulators.protocols.search import decide
 
@@ -30,7 +30,6 @@ LARGE = (
     CpAsyncRing(2, 6, 8, crosswise=True),
 )
 READ = "a warp multiplies a slot that does not hold its tile whole"
-SYMMETRY = Reductions(partial_order=False)
 FAULTS = {
     Fault.WAITS_FOR_TOO_FEW: (CpAsyncRing(2, 4, 2), READ),
     Fault.EMPTY_NOT_COMMITTED: (CpAsyncRing(2, 4, 2), READ),
@@ -65,7 +64,7 @@ def test_a_fault_breaks_its_rule_by_a_shortest_trace(fault: Fault) -> None:
     verdict = decide(model)
     assert verdict.wrong == wrong
     assert verdict.trace is not None
-    assert len(verdict.trace.steps) == explore(model, SYMMETRY).depth
+    assert len(verdict.trace.steps) == explore(model, symmetry=True).depth
 
 
 def test_every_fault_is_tested() -> None:

@@ -4,7 +4,7 @@ import pytest
 from election_by_hand import count_states
 
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.protocols.definition import NOTHING_LEFT_OUT, Reductions, explore
+from tileproof.simulators.protocols.definition import NOTHING_LEFT_OUT, explore
 from tileproof.simulators.protocols.models.election import Election, Fault
 from tileproof.simulators.protocols.search import decide, search
 
@@ -17,7 +17,6 @@ RIGHT = (
 )
 LARGE = (Election(6), Election(7), Election(8), Election(5, slots=2), Election(6, pairs=1))
 
-SYMMETRY = Reductions(partial_order=False)
 CASTS = "a block casts with the scale of another launch"
 LOST = "the last block publishes without the maximum of some block, or with one of another launch"
 FAULTS = {
@@ -58,7 +57,7 @@ def test_a_fault_breaks_its_rule_by_a_shortest_trace(fault: Fault) -> None:
     verdict = decide(right.with_fault(fault).model())
     assert verdict.wrong == wrong
     assert verdict.trace is not None
-    assert len(verdict.trace.steps) == explore(right.with_fault(fault).model(), SYMMETRY).depth
+    assert len(verdict.trace.steps) == explore(right.with_fault(fault).model(), symmetry=True).depth
 
 
 def test_every_fault_is_tested() -> None:

@@ -7,19 +7,20 @@ import pytest
 
 from tileproof.conformance.cli import main
 from tileproof.conformance.kernel_constants import kernel_constant, kernel_constants
+from tileproof.conformance.protocol_progress import progress_line
 from tileproof.conformance.protocol_source import line_of, place_of
 from tileproof.conformance.protocols import PROTOCOLS, fault_name, tma_consumers
 from tileproof.kernels.source import source_text
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.protocols.model import Source
-from tileproof.simulators.protocols.search import decide
+from tileproof.simulators.protocols.search import Progress, decide
 
 
 def test_a_right_model_is_proved_with_exit_code_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["model", "election", "--blocks", "3"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "model    election: 3 blocks, 2 across, 2 slots, 2 launches, 2 pairs"
-    assert lines[1].startswith("states   7,")
+    assert lines[1].startswith("states   6,")
     assert lines[-1] == "verdict  proved"
 
 
@@ -63,6 +64,20 @@ def test_a_proved_model_has_no_trace_to_draw(tmp_path: Path, capsys: pytest.Capt
 def test_what_has_no_meaning_is_refused(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["model", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_how_far_a_search_is_goes_to_stderr(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tileproof.conformance.protocol_progress.PLAIN_INTERVAL_S", 0.0)
+    assert main(["model", "election", "--blocks", "4", "--slots", "1"]) == 0
+    shown = capsys.readouterr()
+    assert "states, " not in shown.out.splitlines()[-1]
+    assert progress_line(Progress(2_000_000, 1_500_000, 70, 0.5)) == (
+        "2,000,000 states, 500,000 of them to be looked at, depth 70, 3.0 M/s, 0 s"
+    )
+    assert all(" of them to be looked at, depth " in line for line in shown.err.splitlines())
+    assert shown.err
 
 
 def test_models_are_listed_with_their_kernels(capsys: pytest.CaptureFixture[str]) -> None:

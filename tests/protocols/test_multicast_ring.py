@@ -2,14 +2,13 @@
 
 import pytest
 
-from tileproof.simulators.protocols.definition import Reductions, explore
+from tileproof.simulators.protocols.definition import explore
 from tileproof.simulators.protocols.models.multicast_ring import Fault, MulticastRing
 from tileproof.simulators.protocols.search import decide
 
 RIGHT = (MulticastRing(1, 2, 4, 1), MulticastRing(2, 1, 2, 1), MulticastRing(2, 1, 3, 1), MulticastRing(2, 1, 2, 2))
 LARGE = (MulticastRing(2, 2, 2, 1), MulticastRing(2, 2, 3, 1), MulticastRing(2, 1, 3, 2))
 READ = "a consumer reads a slot that does not hold its tile"
-SYMMETRY = Reductions(partial_order=False)
 FAULTS = {
     Fault.RELEASES_OWN_BLOCK: READ,
     Fault.COUNTS_OWN_BLOCK: "a barrier gets more bytes than its phase has",
@@ -41,7 +40,7 @@ def test_a_fault_breaks_its_rule_by_a_shortest_trace(fault: Fault) -> None:
     verdict = decide(model)
     assert verdict.wrong.startswith(FAULTS[fault])
     assert verdict.trace is not None
-    assert len(verdict.trace.steps) == explore(model, SYMMETRY).depth
+    assert len(verdict.trace.steps) == explore(model, symmetry=True).depth
 
 
 def test_every_fault_is_tested() -> None:

@@ -8,7 +8,7 @@ from tileproof.simulators.protocols.definition import NOTHING_LEFT_OUT, Reductio
 from tileproof.simulators.protocols.model import Model
 from tileproof.simulators.protocols.models.election import Election
 from tileproof.simulators.protocols.models.election import Fault as ElectionFault
-from tileproof.simulators.protocols.search import decide, search
+from tileproof.simulators.protocols.search import Search, decide, search
 from tileproof.simulators.protocols.trace import lines
 
 REDUCTIONS = tuple(Reductions(symmetry, partial) for symmetry in (False, True) for partial in (False, True))
@@ -75,7 +75,10 @@ def test_so_it_does_on_larger_ones(model: Model, reductions: Reductions) -> None
 
 
 def _same(model: Model, reductions: Reductions) -> None:
-    seen, verdict = explore(model, reductions), search(model, reductions)
+    searched = Search(model, reductions)
+    verdict = searched.run(progress=True)
+    alone = searched.movers.takes_alone if reductions.partial_order else None
+    seen = explore(model, symmetry=reductions.symmetry, alone=alone)
     assert verdict.is_right
     assert (verdict.states, verdict.steps, verdict.ends) == (seen.states, seen.steps, seen.ends)
 

@@ -4,7 +4,7 @@ import pytest
 from split_k_by_hand import count_states
 
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.protocols.definition import NOTHING_LEFT_OUT, Reductions, explore
+from tileproof.simulators.protocols.definition import NOTHING_LEFT_OUT, explore
 from tileproof.simulators.protocols.models.split_k import Fault, SplitK
 from tileproof.simulators.protocols.search import decide, search
 
@@ -16,7 +16,6 @@ RIGHT = (
 )
 PLANE = "the last block adds a plane that its part has not stored, or not in this launch"
 ONCE = "a launch ends without having added the planes exactly once"
-SYMMETRY = Reductions(partial_order=False)
 FAULTS = {
     Fault.NO_RELEASE: (SplitK(2), PLANE),
     Fault.NO_ACQUIRE: (SplitK(2), PLANE),
@@ -42,7 +41,7 @@ def test_a_fault_breaks_its_rule_by_a_shortest_trace(fault: Fault) -> None:
     verdict = decide(right.with_fault(fault).model())
     assert verdict.wrong == wrong
     assert verdict.trace is not None
-    assert len(verdict.trace.steps) == explore(right.with_fault(fault).model(), SYMMETRY).depth
+    assert len(verdict.trace.steps) == explore(right.with_fault(fault).model(), symmetry=True).depth
 
 
 def test_a_counter_that_wraps_within_a_launch_chooses_a_wrong_block() -> None:

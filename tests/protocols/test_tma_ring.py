@@ -3,7 +3,7 @@
 import pytest
 
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.protocols.definition import Reductions, explore
+from tileproof.simulators.protocols.definition import explore
 from tileproof.simulators.protocols.models.tma_ring import Fault, TmaRing
 from tileproof.simulators.protocols.search import decide
 
@@ -24,7 +24,6 @@ LARGE = (
 )
 READ = "a consumer reads a slot that does not hold its tile"
 STUCK = "nobody can go on: producer waits for an empty slot"
-SYMMETRY = Reductions(partial_order=False)
 FAULTS = {
     Fault.RELEASED_EARLY: READ,
     Fault.NOT_FENCED: READ,
@@ -62,7 +61,7 @@ def test_a_fault_breaks_its_rule_by_a_shortest_trace(fault: Fault) -> None:
     verdict = decide(model)
     assert verdict.wrong.startswith(FAULTS[fault])
     assert verdict.trace is not None
-    assert len(verdict.trace.steps) == explore(model, SYMMETRY).depth
+    assert len(verdict.trace.steps) == explore(model, symmetry=True).depth
 
 
 def test_every_fault_is_tested() -> None:

@@ -190,8 +190,15 @@ def _writes(k: Row, shared: Row, own: Row, which: int) -> int:
 KERNEL = "mm_fp8.cu"
 
 _WARP = (
-    Action("its share of a tile lands ({} ago)", _lands, (), tuple(map(str, range(MOST_STAGES + 2))), ON_THE_WAY),
-    Action("only fetches yet", _only_fetches, (WAITS_GROUP,), private=True),
+    Action(
+        "its share of a tile lands ({} ago)",
+        _lands,
+        (),
+        tuple(map(str, range(MOST_STAGES + 2))),
+        ON_THE_WAY,
+        beside=True,
+    ),
+    Action("only fetches yet", _only_fetches, (WAITS_GROUP,)),
     Action(
         "waits for its group", _waits_group, (WAITS_GROUP,), source=Source(KERNEL, "cp_async_wait_group<kStages - 1>()")
     ),

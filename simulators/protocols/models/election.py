@@ -244,15 +244,15 @@ _STORES = ("the maximum", "the scale", "the counter's 0", *(f"the 0 of slot {slo
 _SLOTS = tuple(f"slot {slot}" for slot in range(ROOM))
 
 _BLOCK = (
-    Action("memory performs {}", _performs, (), _STORES, PENDING),
+    Action("memory performs {}", _performs, (), _STORES, PENDING, beside=True),
     Action("begins and reads the scale", _begins, (BEGINS,)),
     Action("raises its slot", _collects, (COLLECTS,), source=Source(RING, "    atomicMax(fold.maxima + block")),
     Action("fences before its ticket", _releases, (RELEASES,), source=Source(RING, "    __threadfence();\n    const")),
     Action("loads {} early", _loads_early, (TICKETS,), _SLOTS),
     Action("takes a ticket", _takes_ticket, (TICKETS,), source=Source(RING, "atomicAdd(fold.counter, 1u)")),
-    Action("fences behind it", _acquires, (ACQUIRES,), private=True),
-    Action("is the last", _is_last, (LOOKS,), private=True),
-    Action("is not the last", _is_not_last, (LOOKS,), private=True),
+    Action("fences behind it", _acquires, (ACQUIRES,)),
+    Action("is the last", _is_last, (LOOKS,)),
+    Action("is not the last", _is_not_last, (LOOKS,)),
     Action("takes a slot's maximum", _takes_slot, (TAKES,), source=Source(RING, "__uint_as_float(fold.maxima[slot])")),
     Action("publishes the scale", _stores_scale, (STORES,), source=Source(RING, "    *fold.scale = scale;")),
     Action("sets the counter back", _rearms, (REARMS,), source=Source(RING, "atomicExch(fold.counter, 0u)")),

@@ -243,7 +243,7 @@ _PRODUCER = (
     Action("finds the slot empty", _waits_empty, (WAITS_EMPTY,)),
     Action("announces a tile", _announces, (ANNOUNCES,)),
     Action("orders its part for all blocks", _copies, (COPIES,)),
-    Action("its part lands in {}", _lands, (), _PLACES),
+    Action("its part lands in {}", _lands, (), _PLACES, beside=True),
     Action("comes to the cluster's barrier", _finishes, (FINISHES,)),
     Action("leaves", _leaves, (MEETS,)),
 )

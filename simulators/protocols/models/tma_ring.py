@@ -2,7 +2,8 @@
 
 A slot holds the number of a tile for each of the two boxes of a stage, counted from 1, or that a copy is on its way. A
 barrier is its phase's parity, arrivals that are missing and boxes that are missing: announced, not landed. Copies land
-in any order. A consumer is a warp: lane 0, which waits and arrives, and the others, which read when they have met it.
+in any order: each slot has an engine of its own, which knows what it has landed of a stage. A consumer is a warp: lane
+0, which waits and arrives, and the others, which read when they have met it.
 """
 
 from collections.abc import Mapping
@@ -85,6 +86,9 @@ AT, TILE, LATE = 0, 1, 2
 INITIALISES, WAITS_EMPTY, ANNOUNCES, COPIES, COPIES_MORE, PRODUCED = range(6)
 # Where a consumer is.
 SYNCS, WAITS_FULL, READS, RELEASES, COMES, MEETS, STAGES_SUMS, COMES_AGAIN, MEETS_AGAIN, WRITES, DONE = range(11)
+# Where an engine is, and the number of its slot.
+SLOT = 1
+LANDED_NOTHING, LANDED_FIRST = range(2)
 # Rules.
 READ_WRONG, LANDS_WRONG, UNINITIALISED, OVERFLOW, WRITTEN_WRONG = range(FIRST_RULE, FIRST_RULE + 5)
 
@@ -143,9 +147,10 @@ def _copies(k: Row, shared: Row, own: Row, which: int) -> int:
 
 
 def _lands(k: Row, shared: Row, own: Row, which: int) -> int:
-    if which >= BOXES * k[STAGES] or not shared[FLYING + which]:
+    slot, box = divmod(which, BOXES)
+    if slot != own[SLOT] or not shared[FLYING + which]:
         return WAITS
-    slot = which // BOXES
+    own[AT] = LANDED_FIRST + box if own[AT] == LANDED_NOTHING else LANDED_NOTHING
     shared[FLYING + which] = 0
     if shared[HELD + which] == STAGED:
         return LANDS_WRONG
@@ -295,7 +300,11 @@ _PRODUCER = (
     Action("announces a stage", _announces, (ANNOUNCES,), source=Source(KERNEL, "    mbarrier_arrive_expect_tx(full,")),
     Action("orders its first box", _copies, (COPIES,), source=Source(KERNEL, "shared_address(&stage.activations)")),
     Action("orders its second box", _copies, (COPIES_MORE,), source=Source(KERNEL, "&stage.weights.bytes[row]")),
-    Action("{} lands", _lands, (), _BOXES),
+)
+
+_ENGINE = (
+    Action("{} lands", _lands, (LANDED_NOTHING,), _BOXES),
+    Action("{} lands last", _lands, tuple(LANDED_FIRST + box for box in range(BOXES)), _BOXES),
 )
 
 _CONSUMER = (
@@ -304,7 +313,7 @@ _CONSUMER = (
         "finds the slot full", _waits_full, (WAITS_FULL,), source=Source(KERNEL, "shared.full[turn.slot]), turn.parity")
     ),
     Action("reads the slot", _reads, (READS,), source=Source(KERNEL, "multiply_stage(sum, activations + offset")),
-    Action("reads on", _reads_on),
+    Action("reads on", _reads_on, beside=True),
     Action("releases the slot", _releases, (RELEASES,), source=Source(KERNEL, "mbarrier_arrive(empty)")),
     Action("comes to the barrier", _comes, (COMES, COMES_AGAIN)),
     Action("has met the others", _meets, (MEETS, MEETS_AGAIN)),
@@ -384,6 +393,14 @@ class TmaRing:
                     (Field("tile", self.tiles), Field("late", self.tiles)),
                     ((SYNCS, 0, 0),) * self.consumers,
                     _CONSUMER,
+                ),
+                Role(
+                    "engine",
+                    ("has landed nothing", *(f"has landed box {box}" for box in range(BOXES))),
+                    LANDED_NOTHING,
+                    (Field("slot", self.stages - 1),),
+                    tuple((LANDED_NOTHING, slot) for slot in range(self.stages)),
+                    _ENGINE,
                 ),
             ),
             (
