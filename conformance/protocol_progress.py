@@ -30,22 +30,25 @@ class SearchProgress:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._next = time.monotonic() + PLAIN_INTERVAL_S
-        self._bar = Progress(TextColumn("{task.description}"), console=open_console(stream), transient=True)
-        self._task = self._bar.add_task("")
+        self._bar: Progress | None = None
+        if stream.isatty():
+            self._bar = Progress(TextColumn("{task.description}"), console=open_console(stream), transient=True)
+            self._task = self._bar.add_task("")
 
     def __enter__(self) -> "SearchProgress":
-        if self._stream.isatty():
+        if self._bar is not None:
             self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def __call__(self, searched: Searched) -> None:
         """Take note of how far it is."""
-        if self._stream.isatty():
+        if self._bar is not None:
             self._bar.update(self._task, description=progress_line(searched))
         elif time.monotonic() >= self._next:
             self._next = time.monotonic() + PLAIN_INTERVAL_S
