@@ -51,6 +51,8 @@ from tileproof.conformance.session import Plan, Run, Session, runners_for
 from tileproof.conformance.side_by_side import MAX_JOBS, Helpers, SideBySide
 from tileproof.conformance.tally import AGREE, ERROR, FINDING
 from tileproof.conformance.target import Coordinates, Schedule, Target, parse_targets
+from tileproof.conformance.waivers.applying import with_probes
+from tileproof.conformance.waivers.waiver import Waiver, read_waivers
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.limits import Limits
 
@@ -103,6 +105,9 @@ def check(
         Path | None, typer.Option(metavar="FILE", help="Go on with the run of this event file, and in it.")
     ] = None,
     crash_dir: _CrashDir = DEFAULT_FOLDER,
+    waivers: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Findings that are tolerated for a while, as TOML.")
+    ] = None,
     deadline: _Deadline = None,
     require_device: Annotated[
         bool, typer.Option("--require-device", help="A target that cannot run is an error.")
@@ -141,6 +146,9 @@ def check(
     cases = tuple(given) or select(selectors or (), tier, contract=chosen.contract if chosen else None)
     part = Part() if shard is None else Part.parse(shard)
     cases = part.of(cases if budget is None else in_turns(cases))
+    known = _waivers(waivers, fault_name)
+    selected = cases
+    cases = with_probes(cases, known, [place.target for place in coordinates])
     named = "file" if given else "selected" if selectors else str(tier or Tier.SMOKE)
     plan = Plan(
         cases=cases,
@@ -151,6 +159,8 @@ def check(
         first_failure=first_failure,
         require_device=require_device,
         budget_s=budget,
+        waivers=known,
+        probes=tuple(case for case in cases if case not in selected),
     )
     if resume is not None:
         plan, events, there = resumed(plan, resume, events)
@@ -268,6 +278,15 @@ def _only(option: str, values: Sequence[str] | None) -> str | None:
     if values and len(values) > 1:
         raise Refusal(f"{option} is given {len(values)} times: {', '.join(values)}", hint="run one at a time")
     return values[0] if values else None
+
+
+def _waivers(path: Path | None, fault: str | None) -> tuple[Waiver, ...]:
+    """The waivers of a file, if one is given."""
+    if path is None:
+        return ()
+    if fault is not None:
+        raise Refusal(f"--waivers is given with --fault {fault}", hint="what a fault does must be found, not tolerated")
+    return read_waivers(path)
 
 
 def _alone(plan: Plan, setup: Helpers) -> Session:

@@ -33,17 +33,19 @@ from tileproof.conformance.events import (
     RunStarted,
     TargetCount,
     TargetUnavailable,
+    WaiverFailed,
 )
 from tileproof.conformance.failure import Failure, describe_failure, gather, replay_command
 from tileproof.conformance.fault import Fault
 from tileproof.conformance.finding import FindingKind
 from tileproof.conformance.target import Coordinates, Target
+from tileproof.conformance.waivers.telling import waiver_lines
 
 MAX_FAILURES = 20
 PLAIN_INTERVAL_S = 5.0
 """Seconds between two lines of progress where there is no terminal."""
 
-_STYLES = {"FAIL": "bold red", "ERROR": "bold red", "Reproduce": "bold", "passed": "green"}
+_STYLES = {"FAIL": "bold red", "ERROR": "bold red", "WAIVER": "bold red", "Reproduce": "bold", "passed": "green"}
 
 
 def open_console(stream: TextIO) -> RichConsole:
@@ -90,6 +92,8 @@ class Console:
         self._err = open_console(err)
         self._progress: _Progress = _Bar(err) if err.isatty() else _Lines(err)
         self._findings: list[FindingFound] = []
+        self._waived: list[FindingFound] = []
+        self._broken_waivers: list[WaiverFailed] = []
         self._explained: list[CaseExplained] = []
         self._errors: list[CaseErrored] = []
         self._places: tuple[Coordinates, ...] = ()
@@ -111,11 +115,13 @@ class Console:
             case CaseStarted():
                 self._progress.case(event.case)
             case FindingFound():
-                self._findings.append(event)
+                (self._waived if event.waiver else self._findings).append(event)
+            case WaiverFailed():
+                self._broken_waivers.append(event)
             case CaseExplained():
                 self._explained.append(event)
             case CaseFinished():
-                self._progress.step(failed=not event.passed)
+                self._progress.step(failed=not event.passed and not event.waived)
             case CaseErrored():
                 self._errors.append(event)
                 self._progress.step(failed=True)
@@ -135,6 +141,7 @@ class Console:
             self._print(["", *describe_failure(failure, self._places, self._crashes, self._page)])
         self._print(_cut(failures))
         self._print(_error_lines(self._errors, self._lost.keys(), self._crashes, self._page))
+        self._print(waiver_lines(self._waived, self._broken_waivers))
         self._print(["", *_summary(event, self._places, self._why_not(event))])
         if self._fault is not None:
             self._print(_caught(self._fault, {found.finding.kind for found in self._findings}))
@@ -284,7 +291,8 @@ def _summary(event: RunFinished, places: tuple[Coordinates, ...], why_not: list[
 
 def _count_line(count: TargetCount) -> str:
     errors = f", {count.errors} without a verdict" if count.errors else ""
-    return f"{count.target}: {count.passed} passed, {count.failed} failed, {count.not_run} not run{errors}"
+    waived = f"{count.waived} waived, " if count.waived else ""
+    return f"{count.target}: {count.passed} passed, {count.failed} failed, {waived}{count.not_run} not run{errors}"
 
 
 def _route_lines(routes: tuple[RouteCount, ...], target: Target) -> list[str]:

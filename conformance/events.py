@@ -75,13 +75,17 @@ class CaseStarted:
 
 @dataclass(frozen=True)
 class FindingFound:
-    """One finding; `targets` has two members where they differ from each other. `crash` is the id to replay."""
+    """One finding; `targets` has two members where they differ from each other. `crash` is the id to replay.
+
+    `waiver` says which waiver tolerates it, until when and why; "" where none does.
+    """
 
     case: str
     targets: tuple[Target, ...]
     crash: str
     finding: Finding
     origin: str = ""
+    waiver: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,8 @@ class CaseExplained:
 class CaseFinished:
     """The case ran to its verdict: passed without a finding, else failed.
 
-    `kernels` are the keys of the kernels that it launched; see `evidence.kernel_key`.
+    `kernels` are the keys of the kernels that it launched; see `evidence.kernel_key`. `waived`: it failed, and a waiver
+    tolerates each of its findings.
     """
 
     case: str
@@ -108,6 +113,7 @@ class CaseFinished:
     output_digest: str
     notes: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
+    waived: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,6 +146,15 @@ class TargetsCompared:
 
 
 @dataclass(frozen=True)
+class WaiverFailed:
+    """A waiver that holds no longer: it expired, its probe passes, or nothing needed it."""
+
+    waiver: str
+    problem: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class TargetCount:
     """How the cases of one target ended."""
 
@@ -148,6 +163,7 @@ class TargetCount:
     failed: int
     errors: int
     not_run: int
+    waived: int = 0
 
 
 @dataclass(frozen=True)
@@ -194,6 +210,7 @@ Event = (
     | CaseErrored
     | CaseNotRun
     | TargetsCompared
+    | WaiverFailed
     | RunFinished
 )
 
@@ -208,6 +225,7 @@ _TYPES: tuple[type[Event], ...] = (
     CaseErrored,
     CaseNotRun,
     TargetsCompared,
+    WaiverFailed,
     RunFinished,
 )
 

@@ -12,6 +12,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,8 @@ from tileproof.conformance.run_case import CaseResult, case_inputs
 from tileproof.conformance.sanitizer import SLOWER, Sanitizer, Tool
 from tileproof.conformance.tally import Tally
 from tileproof.conformance.target import Coordinates, Target
+from tileproof.conformance.waivers.applying import Applying
+from tileproof.conformance.waivers.waiver import Waiver
 from tileproof.conformance.worker import CASE_DEADLINE_S, DeviceLost, InProcess, InternalError, Job, Runner, Worker
 from tileproof.oracle.refusal import Refusal
 
@@ -72,6 +75,8 @@ class Plan:
         require_device: a target that cannot run is an error even beside one that can.
         budget_s: seconds after which no further case begins; None for no limit.
         page: the file of a user's page that the cases come from, if they do.
+        waivers: findings that are tolerated.
+        probes: of the cases, those that run for the waivers alone.
         before: events of cases that an interrupted run has decided; they are told again, and the cases do not run.
     """
 
@@ -84,6 +89,8 @@ class Plan:
     require_device: bool = False
     budget_s: float | None = None
     page: str = ""
+    waivers: tuple[Waiver, ...] = ()
+    probes: tuple[Case, ...] = ()
     before: tuple[Event, ...] = ()
 
     @property
@@ -125,6 +132,9 @@ class Run(ABC):
             require_device=plan.require_device,
             fault=None if plan.fault is None else find_fault(plan.fault),
         )
+        asked = frozenset(str(case) for case in plan.cases if case not in plan.probes)
+        targets = [place.target for place in plan.coordinates]
+        self._waivers = Applying(plan.waivers, asked, targets, date.today())
         self._ended: set[tuple[str, Target]] = set()
         self._started = time.monotonic()
 
@@ -163,7 +173,7 @@ class Run(ABC):
         """Let all devices and processes go."""
 
     def _counted(self, events: Iterable[Event]) -> Iterator[Event]:
-        for event in events:
+        for event in map(self._waivers.seen, events):
             self.tally.receive(event)
             if isinstance(event, CaseFinished | CaseErrored | CaseNotRun):
                 self._ended.add((event.case, event.target))
@@ -171,6 +181,7 @@ class Run(ABC):
 
     def _closing(self, reason: str, *, interrupted: bool = False) -> Iterator[Event]:
         yield from self._counted(self._leave_out(reason))
+        yield from self._counted(self._waivers.failures())
         yield self.tally.finish(interrupted=interrupted)
 
     def _leave_out(self, reason: str) -> Iterator[Event]:

@@ -17,6 +17,7 @@ from tileproof.conformance.events import (
     TargetCount,
     TargetsCompared,
     TargetUnavailable,
+    WaiverFailed,
 )
 from tileproof.conformance.fault import Fault
 from tileproof.conformance.finding import FindingKind
@@ -51,20 +52,25 @@ class Tally:
         self._routes: Counter[tuple[Target, str, str]] = Counter()
         self._comparisons: Counter[bool] = Counter()
         self._unavailable: set[Target] = set()
+        self._waivers_failed = False
         self.found: set[FindingKind] = set()
 
     def receive(self, event: Event) -> None:
         """Count one event."""
         match event:
             case CaseFinished():
-                self._endings[_Ending(event.target, "passed" if event.passed else "failed")] += 1
+                how = "passed" if event.passed else "waived" if event.waived else "failed"
+                self._endings[_Ending(event.target, how)] += 1
                 self._routes[event.target, parse_case(event.case).kernel, event.route] += bool(event.route)
             case CaseErrored():
                 self._endings[_Ending(event.target, "errors")] += 1
             case CaseNotRun():
                 self._endings[_Ending(event.target, "not_run")] += 1
             case FindingFound():
-                self.found.add(event.finding.kind)
+                if not event.waiver:
+                    self.found.add(event.finding.kind)
+            case WaiverFailed():
+                self._waivers_failed = True
             case TargetUnavailable():
                 self._unavailable.add(event.target)
             case TargetsCompared():
@@ -76,7 +82,7 @@ class Tally:
         """The closing event."""
         counts = tuple(map(self._count, self._targets))
         missing = tuple(
-            c.target for c in counts if c.target in self._unavailable and not c.passed + c.failed + c.errors
+            c.target for c in counts if c.target in self._unavailable and not c.passed + c.failed + c.errors + c.waived
         )
         return RunFinished(
             counts=counts,
@@ -93,14 +99,14 @@ class Tally:
         def ended(how: str) -> int:
             return self._endings[_Ending(target, how)]
 
-        return TargetCount(target, ended("passed"), ended("failed"), ended("errors"), ended("not_run"))
+        return TargetCount(target, ended("passed"), ended("failed"), ended("errors"), ended("not_run"), ended("waived"))
 
     def _exit_code(self, counts: tuple[TargetCount, ...], missing: tuple[Target, ...], interrupted: bool) -> int:
-        nothing_ran = not any(count.passed + count.failed + count.errors for count in counts)
+        nothing_ran = not any(count.passed + count.failed + count.errors + count.waived for count in counts)
         if interrupted or nothing_ran or (missing and (self._require_device or len(missing) == len(counts))):
             return ERROR
         if self._fault is not None:
             return FINDING if self._fault.caught(self.found) else ERROR
-        if self.found:
+        if self.found or self._waivers_failed:
             return FINDING
         return ERROR if any(count.errors for count in counts) else AGREE

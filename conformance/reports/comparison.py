@@ -51,7 +51,7 @@ class State:
     @property
     def is_decided(self) -> bool:
         """Whether there is a verdict."""
-        return self.outcome in (Outcome.PASSED, Outcome.FAILED)
+        return self.outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.WAIVED)
 
     @property
     def verdict(self) -> tuple[Outcome, frozenset[str]]:
@@ -148,7 +148,7 @@ def _change(seen: Sequence[State | None], alike: Sequence[bool]) -> Change | Non
     if not last.is_decided:
         return Change.LOST if before else None
     if not before:
-        return Change.ADDED if last.outcome is Outcome.FAILED else None
+        return Change.ADDED if last.outcome is not Outcome.PASSED else None
     return _step(before[-1], last)
 
 

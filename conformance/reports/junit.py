@@ -1,16 +1,17 @@
 """JUnit XML of a run: a suite for each contract and target, a test case for each case."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 from tileproof.conformance.case import parse_case
-from tileproof.conformance.events import FindingFound
+from tileproof.conformance.events import FindingFound, WaiverFailed
 from tileproof.conformance.failure import replay_command
 from tileproof.conformance.reports.run_report import CaseRow, Outcome, RunReport
 from tileproof.conformance.target import Target
+from tileproof.conformance.waivers.telling import failure
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 has no way to write (section 2.2)."""
@@ -29,6 +30,8 @@ def junit(report: RunReport, crashes: Path) -> str:
         suites.setdefault((parse_case(row.case).contract, row.target), []).append(row)
     found: dict[tuple[str, Target], list[FindingFound]] = {}
     for finding in report.findings:
+        if finding.waiver:
+            continue
         for target in finding.targets:
             found.setdefault((finding.case, target), []).append(finding)
     reasons = {(one.case, one.target): str(one.why) for one in report.reasons}
@@ -38,8 +41,21 @@ def junit(report: RunReport, crashes: Path) -> str:
         for row in rows:
             key = (row.case, row.target)
             _case(suite, row, found.get(key, []), reasons.get(key, ""), replay)
+    if report.waivers:
+        _waivers(root, report.waivers)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _waivers(root: ElementTree.Element, failed: Sequence[WaiverFailed]) -> None:
+    """A suite of the waivers that hold no longer, each a test that failed."""
+    many = str(len(failed))
+    root.set("tests", str(int(root.get("tests", "0")) + len(failed)))
+    root.set("failures", str(int(root.get("failures", "0")) + len(failed)))
+    suite = ElementTree.SubElement(root, "testsuite", name="waivers", tests=many, failures=many)
+    for one in failed:
+        element = ElementTree.SubElement(suite, "testcase", classname="waivers", name=_xml(one.waiver))
+        ElementTree.SubElement(element, "failure", type="waiver", message=_xml(failure(one)))
 
 
 def _counts(rows: Iterable[CaseRow]) -> dict[str, str]:
@@ -48,7 +64,7 @@ def _counts(rows: Iterable[CaseRow]) -> dict[str, str]:
         "tests": str(len(ended)),
         "failures": str(sum(row.outcome is Outcome.FAILED for row in ended)),
         "errors": str(sum(row.outcome is Outcome.ERROR for row in ended)),
-        "skipped": str(sum(row.outcome is Outcome.NOT_RUN for row in ended)),
+        "skipped": str(sum(row.outcome in (Outcome.NOT_RUN, Outcome.WAIVED) for row in ended)),
         "time": f"{sum(row.seconds for row in ended):.3f}",
     }
 
@@ -73,11 +89,13 @@ def _case(
             lines.append(f"Why: {why}")
         if finding.crash:
             lines.append(f"Reproduce with: {replay(finding.crash)}")
-        failure = ElementTree.SubElement(element, "failure", type=str(finding.finding.kind))
-        failure.set("message", _xml(finding.finding.message.partition("\n")[0]))
-        failure.text = _xml("\n".join(lines))
+        told = ElementTree.SubElement(element, "failure", type=str(finding.finding.kind))
+        told.set("message", _xml(finding.finding.message.partition("\n")[0]))
+        told.text = _xml("\n".join(lines))
     if row.outcome is Outcome.ERROR:
         ElementTree.SubElement(element, "error", message=_xml(row.reason))
+    if row.outcome is Outcome.WAIVED:
+        ElementTree.SubElement(element, "skipped", message=_xml(f"waived by {row.reason}"))
     if row.outcome is Outcome.NOT_RUN:
         ElementTree.SubElement(element, "skipped", message=_xml(row.reason))
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from tileproof.conformance.case import parse_case
 from tileproof.conformance.failure import Failure, describe_failure
-from tileproof.conformance.reports.run_report import Outcome, RunReport
+from tileproof.conformance.reports.run_report import RunReport
+from tileproof.conformance.waivers.telling import failure
 
 MAX_FAILURES = 20
 MAX_REASONS = 10
@@ -23,9 +24,10 @@ def markdown(report: RunReport, crashes: Path) -> str:
     lines += [f"{report.size} on {places}.", ""]
     if report.started.fault:
         lines += [f"The deliberate fault `{report.started.fault}` was in.", ""]
+    lines += [f"* **{_inline(failure(one))}**" for one in report.waivers] + [""] * bool(report.waivers)
     lines += [*_table(report), "", *_reasons(report)]
-    for failure in report.failures[:MAX_FAILURES]:
-        lines += _failure(failure, report, crashes)
+    for one in report.failures[:MAX_FAILURES]:
+        lines += _failure(one, report, crashes)
     if len(report.failures) > MAX_FAILURES:
         lines += [f"{len(report.failures) - MAX_FAILURES} more failures are in the event file.", ""]
     return "\n".join(lines)
@@ -34,9 +36,10 @@ def markdown(report: RunReport, crashes: Path) -> str:
 def _table(report: RunReport) -> list[str]:
     counts = Counter((parse_case(row.case).contract, row.target, row.outcome) for row in report.rows)
     rows = dict.fromkeys((contract, target) for contract, target, _ in counts)
-    lines = ["| contract | target | " + " | ".join(Outcome) + " |", "|---|---|" + "---:|" * len(Outcome)]
+    outcomes = report.outcomes
+    lines = ["| contract | target | " + " | ".join(outcomes) + " |", "|---|---|" + "---:|" * len(outcomes)]
     for contract, target in rows:
-        numbers = " | ".join(str(counts[contract, target, outcome]) for outcome in Outcome)
+        numbers = " | ".join(str(counts[contract, target, outcome]) for outcome in outcomes)
         lines.append(f"| `{contract}` | {target} | {numbers} |")
     return lines
 

@@ -24,6 +24,7 @@ from tileproof.conformance.history import NO_HISTORY, Stretches
 from tileproof.conformance.records import to_json
 from tileproof.conformance.registry import contract_of
 from tileproof.conformance.reports.run_report import CaseRow, Outcome, RunReport
+from tileproof.conformance.waivers import telling
 
 MAX_CASES_NAMED = 50
 """Of a failure that many cases share."""
@@ -50,7 +51,8 @@ def page(report: RunReport, crashes: Path, stretches: Stretches = NO_HISTORY) ->
         report=report,
         places=", ".join(map(str, report.started.targets)),
         counts=_counts(report),
-        outcomes=[str(outcome) for outcome in Outcome],
+        outcomes=[str(outcome) for outcome in report.outcomes],
+        waivers=[telling.failure(one) for one in report.waivers],
         machine=describe(to_json(report.started.environment)),
         data=packed(
             [

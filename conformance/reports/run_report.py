@@ -15,6 +15,7 @@ from tileproof.conformance.events import (
     FindingFound,
     RunFinished,
     RunStarted,
+    WaiverFailed,
     read_events,
 )
 from tileproof.conformance.failure import Failure, gather
@@ -27,6 +28,7 @@ class Outcome(StrEnum):
 
     PASSED = "passed"
     FAILED = "failed"
+    WAIVED = "waived"
     ERROR = "without a verdict"
     NOT_RUN = "not run"
 
@@ -41,7 +43,7 @@ class CaseRow:
         outcome: how it ended.
         seconds: that it took; 0 where it did not run.
         route: that the kernel took; "" where it is not known.
-        reason: why it did not run, or has no verdict.
+        reason: why it did not run, has no verdict, or fails and is tolerated.
         digest: SHA-256 of the outputs; "" where there are none.
     """
 
@@ -62,9 +64,10 @@ class RunReport:
         started: its first event.
         finished: its last; None where the run was cut short.
         rows: every case on every target, in the order in which they ended.
-        findings: all, as they came.
+        findings: all, as they came; those that are waived say by what.
         reasons: why cases failed, of those that were explained.
-        failures: the findings gathered by cause, causes first.
+        failures: the findings that are not waived, gathered by cause, causes first.
+        waivers: those that hold no longer.
     """
 
     started: RunStarted
@@ -73,6 +76,17 @@ class RunReport:
     findings: tuple[FindingFound, ...]
     reasons: tuple[CaseExplained, ...]
     failures: tuple[Failure, ...]
+    waivers: tuple[WaiverFailed, ...] = ()
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """The outcomes to count: waived ones only where there are any."""
+        return tuple(one for one in Outcome if one is not Outcome.WAIVED or self.count(one))
+
+    @property
+    def waived(self) -> tuple[FindingFound, ...]:
+        """The findings that a waiver tolerates."""
+        return tuple(found for found in self.findings if found.waiver)
 
     def count(self, outcome: Outcome) -> int:
         """How many cases ended so, each target counted."""
@@ -90,7 +104,8 @@ class RunReport:
         cut = "" if self.finished else "; the run was cut short"
         cut = "; interrupted" if self.finished and self.finished.interrupted else cut
         counted = ", ".join(f"{self.count(outcome)} {outcome}" for outcome in Outcome if self.count(outcome))
-        return (counted or "nothing ran") + cut
+        waivers = f"; {len(self.waivers)} waivers failed" if self.waivers else ""
+        return (counted or "nothing ran") + waivers + cut
 
 
 def read_run(path: Path) -> RunReport:
@@ -136,22 +151,38 @@ def run_report(events: Iterable[Event], name: str) -> RunReport:
         rows=tuple(_rows(told)),
         findings=findings,
         reasons=reasons,
-        failures=gather(_with_kept_crashes(findings, told), reasons),
+        failures=gather(_with_kept_crashes((one for one in findings if not one.waiver), told), reasons),
+        waivers=tuple(event for event in told if isinstance(event, WaiverFailed)),
     )
 
 
 def _rows(events: Iterable[Event]) -> Iterator[CaseRow]:
+    waivers: dict[tuple[str, Target], str] = {}
     for event in events:
         match event:
+            case FindingFound() if event.waiver:
+                waivers.update(((event.case, target), event.waiver) for target in event.targets)
             case CaseFinished():
-                outcome = Outcome.PASSED if event.passed else Outcome.FAILED
-                yield CaseRow(event.case, event.target, outcome, event.seconds, event.route, digest=event.output_digest)
+                yield _finished(event, waivers.get((event.case, event.target), ""))
             case CaseErrored():
                 yield CaseRow(event.case, event.target, Outcome.ERROR, reason=event.message)
             case CaseNotRun():
                 yield CaseRow(event.case, event.target, Outcome.NOT_RUN, reason=event.reason)
             case _:
                 pass
+
+
+def _finished(event: CaseFinished, waiver: str) -> CaseRow:
+    outcome = Outcome.PASSED if event.passed else Outcome.WAIVED if event.waived else Outcome.FAILED
+    return CaseRow(
+        event.case,
+        event.target,
+        outcome,
+        event.seconds,
+        event.route,
+        reason=waiver if event.waived else "",
+        digest=event.output_digest,
+    )
 
 
 def _with_kept_crashes(findings: Iterable[FindingFound], events: Iterable[Event]) -> Iterator[FindingFound]:

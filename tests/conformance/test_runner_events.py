@@ -23,6 +23,7 @@ from tileproof.conformance.events import (
     TargetCount,
     TargetsCompared,
     TargetUnavailable,
+    WaiverFailed,
     event_name,
     read_events,
 )
@@ -47,6 +48,7 @@ def all_events() -> list[Event]:
         CaseErrored(SMALL, Target.SIM, "ABCDEFG", "not modelled", "Traceback ..."),
         CaseNotRun(SMALL, Target.GPU, "no GPU"),
         TargetsCompared(SMALL, (Target.SIM, Target.GPU), True),
+        WaiverFailed("waiver 1", "it expired", "known"),
         RunFinished(
             (TargetCount(Target.SIM, 1, 2, 3, 4),), (RouteCount(Target.SIM, "k", "r", 1),), 1, 0, (), False, 1.5, 1
         ),

@@ -25,10 +25,12 @@ from safetensors.numpy import save as save_safetensors
 from tileproof.conformance.cli import main as command_line
 from tileproof.conformance.crash import read_crash
 from tileproof.conformance.events import read_events
+from tileproof.conformance.evidence.kernel_file import read_modules
 from tileproof.conformance.input_file import read_input
 from tileproof.conformance.ledger_file import read_ledger
 from tileproof.conformance.mutation.result import Outcome, Result, read_results, write_results
 from tileproof.conformance.reports.run_report import read_run
+from tileproof.conformance.waivers.waiver import read_waivers
 from tileproof.oracle.refusal import Refusal
 
 MAX_PEAK_BYTES = 64 << 20
@@ -41,6 +43,21 @@ WORDS = (
     *(b"(1, 1152921504606846976)", b"PK\x05\x06"),
 )
 """What to put in: limits of numbers, depth, halves of surrogates, pickles, headers of arrays and archives."""
+
+WAIVERS = b"""[[waiver]]
+cases = "ninfer_quantize/*"
+signature = "mismatch/*"
+target = "gpu"
+reason = "known since the last release"
+expires = 2026-12-31
+probe = "ninfer_quantize/fp8_quantize_rows/scalar/T2.K9.bf16/ties/0"
+"""
+KERNELS = b"""{"modules": [
+{"kernel": "int8_combine", "defines": ["A=1"], "arch": "sm_90a", "compiler": "NVRTC 13.0.88",
+ "source": "0123456789abcdef",
+ "entries": {"int8_combine": "0123456789abcdef"}}
+]}
+"""
 
 Read = Callable[[Path], object]
 
@@ -75,6 +92,8 @@ def kinds(folder: Path) -> tuple[Kind, ...]:
         Kind(".ndjson", read_run, (events,)),
         Kind(".json", read_ledger, (_ledger(),)),
         Kind(".ndjson", read_results, (_results(folder),)),
+        Kind(".toml", read_waivers, (WAIVERS,)),
+        Kind(".json", read_modules, (KERNELS,)),
     )
 
 
