@@ -46,7 +46,9 @@ from tileproof.conformance.contract import (
     Run,
     TensorSpec,
 )
+from tileproof.conformance.division import Division
 from tileproof.conformance.host_module import SUFFIX, host_modules
+from tileproof.conformance.our_divisions import chosen_mm_fp8
 from tileproof.kernels.device import Device
 from tileproof.kernels.launcher import JoinedReport, Launch
 from tileproof.kernels.tensor import Tensor
@@ -172,6 +174,17 @@ def _ring_classes(words: NDArray[Any]) -> dict[str, Mask]:
     return {"words that are 0": words == 0, "words that are not 0": words != 0}
 
 
+def divisions(contract: str, case: Case) -> Mapping[str, Division]:
+    """Of the products, whose variant the launcher chooses, where every device chooses the same."""
+    if case.route == REFUSED:
+        return {}
+    of = setting(case.shape)
+    rows = {"out": (of.tokens, of.columns), "dx": (of.tokens, of.depth), "dw": ((of.columns,), of.depth)}
+    made = {name: chosen_mm_fp8(*extents) for name, extents in rows.items()}
+    written = {spec.name for spec in tensors(contract, case.shape)}
+    return {name: division for name, division in made.items() if division and name in written}
+
+
 def witnesses(output: str, index: tuple[int, ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """None: an output depends on all that came before it."""
     return ()
@@ -220,6 +233,7 @@ def _contract(name: str, summary: str) -> Contract:
         classes=classes,
         witnesses=witnesses,
         kernel=kernel,
+        divisions=partial(divisions, name),
         space=SPACE,
     )
 

@@ -2,6 +2,7 @@
 register of one lane in each source and looks for it here."""
 
 from collections.abc import Mapping
+from math import prod
 
 from tileproof.conformance.division import Division
 from tileproof.kernels.fp8_a8_selector import Route as A8Route
@@ -16,7 +17,7 @@ from tileproof.kernels.int8_arms import (
     TileArm,
     WgmmaArm,
 )
-from tileproof.kernels.mm_fp8_dispatch import SCHEDULES
+from tileproof.kernels.mm_fp8_dispatch import SCHEDULES, select
 from tileproof.oracle.maps.mma_fragments import mma_c
 from tileproof.oracle.maps.wgmma_fragments import wgmma_d
 
@@ -35,6 +36,8 @@ _A8_PAIRED = {
     A8Route.CP_ASYNC: Division((64, 64), (32, 32), MMA, 0, 4, "the gates' warps, the up values' are two further"),
     A8Route.FALLBACK: Division((64, 8), (16, 8), MMA),
 }
+FEWEST_AND_MOST = (1, 1024)
+"""Multiprocessors of a device: the choice goes one way between them."""
 _MM_PARTS = {128: (64, 32), 64: (32, 32)}
 _MM = {route: Division((of.extent, of.extent), _MM_PARTS[of.extent], MMA) for route, of in SCHEDULES.items()}
 
@@ -51,6 +54,19 @@ def fp8_a8(route: str, *, paired: bool) -> Division | None:
 def mm_fp8(route: str) -> Division | None:
     """Of mm_fp8; None for a route that launches nothing."""
     return {str(one): found for one, found in _MM.items()}.get(route)
+
+
+def chosen_mm_fp8(leading: tuple[int, ...], columns: int) -> Division | None:
+    """Of a product for which mm_fp8's launcher chooses the variant; None where devices may choose differently.
+
+    Args:
+        leading: the output's extents but the last; all of them are rows of one matrix.
+        columns: the last.
+    """
+    if prod(leading[:-1]) != 1:
+        return None  # several leading rows of one matrix: a tile may go across them
+    routes = {select(leading[-1], columns, 1, multiprocessors) for multiprocessors in (0, *FEWEST_AND_MOST)}
+    return _MM[routes.pop()] if len(routes) == 1 else None
 
 
 def int8_gemm(route: str, rows: int) -> Division | None:

@@ -9,7 +9,7 @@ from tileproof.conformance.contract import EditedSource
 from tileproof.conformance.division import Division, mark, units_of
 from tileproof.conformance.failure_units import unit_lines
 from tileproof.conformance.finding import UnitMap
-from tileproof.conformance.our_divisions import MMA, int8_gemm, mm_fp8
+from tileproof.conformance.our_divisions import MMA, chosen_mm_fp8, int8_gemm, mm_fp8
 from tileproof.conformance.registry import find_case
 from tileproof.conformance.run_case import run_case
 from tileproof.conformance.show import source_of
@@ -81,6 +81,15 @@ CHANGES = (
         1,
         0,
         "all 2 lie in warp 1, fragment (1, 0), lane 0, register 1; in every tile",
+    ),
+    Change(
+        "mm_fp8",
+        "astrai_linear/fp8_linear/training/P0.S3.B0.M5.N9.K17.W2.e4m3e5m2/rising/0",
+        "    stage_sums<Block",
+        "sum[0][0][1] += 1e6f;",
+        0,
+        3,
+        "all 3 lie in fragment (0, 0), lane 3, register 1; in every tile",
     ),
     Change(
         "int8_gemm_tile",
@@ -180,6 +189,9 @@ def test_marks_say_tenths_and_an_absent_unit_has_none() -> None:
 def test_a_route_without_tiles_has_no_division() -> None:
     assert mm_fp8("empty") is None
     assert int8_gemm("scalar", 4) is None
+    assert chosen_mm_fp8((5,), 9) == mm_fp8("64x64-s3-lean")
+    assert chosen_mm_fp8((2, 5), 9) is None, "rows of two matrices are one"
+    assert chosen_mm_fp8((4096,), 4096) is None, "devices choose differently"
 
 
 @pytest.mark.parametrize("rows", [(), ("",), ("..", "."), ("..", ".x"), ("\x1b[31m",)])
