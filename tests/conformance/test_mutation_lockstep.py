@@ -198,3 +198,24 @@ def test_what_is_known_of_a_division_holds_of_every_division(kind: str) -> None:
                 _ = terms.results(operation, unsigned)
         solver.add(*terms.facts)
         assert solver.check() == z3.sat, values
+
+
+STRAY = (
+    "add.s32 %r4, %r2, 1; mov.u32 %r3, 7; setp.lt.u32 %p1, %r4, 9; @%p1 bra END; sub.s32 %r6, %r4, %r2;"
+    " setp.eq.u32 %p2, %r6, 2; setp.eq.and.u32 %p3, %r2, 7, %p2; selp.b32 %r3, 1, 7, %p3; END:"
+)
+"""Stores 7 always; a mutant that adds 2 goes on where only it does, with an input of 7, and stores 1."""
+
+
+def test_values_are_not_united_where_only_the_mutant_is() -> None:
+    body = STRAY + STORE
+    assert difference(program(body.replace("%r2, 1;", "%r2, 2;", 1)), program(body), ())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("bra B;", ""), ("bra B;", "@%p1 bra B;"), ("bra B;", "bra A;"), ("@%p1 bra A;", "@%p1 bra B;")]
+)
+def test_a_branch_that_leads_elsewhere_is_not_proved(old: str, new: str) -> None:
+    body = "setp.lt.u32 %p1, %r2, 9; mov.u32 %r3, 7; @%p1 bra A; bra B; A: mov.u32 %r3, 8; B:" + STORE
+    assert old in body
+    assert difference(program(body.replace(old, new, 1)), program(body), ())

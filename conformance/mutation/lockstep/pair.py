@@ -7,7 +7,7 @@ numbers.
 from dataclasses import dataclass, replace
 
 from tileproof.simulators.ptx.findings import Where
-from tileproof.simulators.ptx.program import Kind, Program, Step
+from tileproof.simulators.ptx.program import NO_GUARD, Kind, Program, Step
 
 _NOTHING = Step(Kind.NOTHING, "", Where(0))
 
@@ -28,7 +28,7 @@ class Pair:
 
 
 def pair(original: Program, changed: Program) -> Pair | None:
-    """None where more is different than one step, or registers or variables are."""
+    """None where more is different than one step, or registers, variables or the ways of a branch are."""
     same = (
         original.registers == changed.registers,
         original.parameter_offsets == changed.parameter_offsets,
@@ -40,7 +40,7 @@ def pair(original: Program, changed: Program) -> Pair | None:
     if not all(same) or missing not in (0, 1):
         return None
     if not missing:
-        return Pair(original, changed, changed.steps)
+        return _on_the_same_ways(Pair(original, changed, changed.steps))
     gap = next(
         (
             at
@@ -50,7 +50,22 @@ def pair(original: Program, changed: Program) -> Pair | None:
         len(changed.steps),
     )
     moved = [_shifted(step, gap) for step in changed.steps]
-    return Pair(original, changed, (*moved[:gap], _NOTHING, *moved[gap:]))
+    return _on_the_same_ways(Pair(original, changed, (*moved[:gap], _NOTHING, *moved[gap:])))
+
+
+def _on_the_same_ways(both: Pair) -> Pair | None:
+    """The pair where both kernels have the same blocks, and the mutant at most never or always takes a branch."""
+    steps = zip(both.original.steps, both.ours, strict=True)
+    return both if all(_same_ways(old, new) for old, new in steps) else None
+
+
+def _same_ways(old: Step, new: Step) -> bool:
+    if Kind.BRANCH not in (old.kind, new.kind):
+        return True
+    if old.guard == NO_GUARD or new.kind is not Kind.NOTHING:
+        leads = (new.kind, new.target) == (old.kind, old.target)
+        return leads and (old.guard != NO_GUARD or new.guard == NO_GUARD)
+    return True
 
 
 def _words(step: Step) -> object:

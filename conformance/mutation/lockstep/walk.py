@@ -106,9 +106,10 @@ class Walk:
         a, b = sides
         return a.eq(b) or self._holds(here, a == b)
 
-    def _united(self, here: Term, sides: Sides) -> Sides:
-        """One term for both where that can be shown."""
-        return (sides[0], sides[0]) if self.same(here, sides) else sides
+    def _united(self, here: Sides, sides: Sides) -> Sides:
+        """One term for both where that can be shown, wherever either of the two is here."""
+        somewhere = here[0] if here[0].eq(here[1]) else z3.Or(*here)
+        return (sides[0], sides[0]) if self.same(somewhere, sides) else sides
 
     def _holds(self, here: Term, claim: Term) -> bool:
         claim = z3.simplify(claim)
@@ -153,7 +154,7 @@ class Walk:
             if not any(slot in end for _, end in edges):
                 continue
             known = [(edge, end[slot] if slot in end else self._unwritten(slot)) for edge, end in edges]
-            state[slot] = self._united(here[0], (self._joined(known, 0), self._joined(known, 1)))
+            state[slot] = self._united(here, (self._joined(known, 0), self._joined(known, 1)))
         return state, here
 
     def _unwritten(self, slot: int) -> Sides:
@@ -288,7 +289,7 @@ class Walk:
                 made.append(self._made(side, state, step))
         for slot in {**made[0], **made[1]}:
             sides = tuple(one[slot] if slot in one else self._value(side, state, slot) for side, one in enumerate(made))
-            state[slot] = self._united(here[0], (sides[0], sides[1]))
+            state[slot] = self._united(here, (sides[0], sides[1]))
 
     def _alike(self, state: State, slot: int) -> bool:
         return slot not in state or state[slot][0].eq(state[slot][1])
