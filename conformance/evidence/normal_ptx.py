@@ -57,8 +57,9 @@ def normal_form(module: Module, entry: str) -> str:
     """The form of one kernel, a line an instruction."""
     lines = [f"target {' '.join(module.target)} {module.address_size}"]
     routines: list[Routine] = [module.entries[entry]]
+    variables = _Variables()
     for routine in routines:  # which grows by the functions that are called
-        names = _Names(routine, module)
+        names = _Names(routine, module, variables)
         lines += _routine(routine, names)
         called = (module.functions[name] for name in names.functions)
         routines += [one for one in called if all(one is not known for known in routines)]
@@ -67,6 +68,29 @@ def normal_form(module: Module, entry: str) -> str:
 
 def _digest(form: str) -> str:
     return hashlib.sha256(form.encode()).hexdigest()[:DIGITS]
+
+
+@dataclass
+class _Variables:
+    """Variables of all routines of a kernel: a function that names the module's variable names the kernel's.
+
+    Attributes:
+        count: how many there are.
+        of_module: numbers of those of the module.
+    """
+
+    count: int = 0
+    of_module: dict[str, str] = field(default_factory=dict)
+
+    def number(self, name: str, *, is_of_module: bool) -> str:
+        """As `v0`."""
+        if is_of_module and name in self.of_module:
+            return self.of_module[name]
+        number = f"v{self.count}"
+        self.count += 1
+        if is_of_module:
+            self.of_module[name] = number
+        return number
 
 
 @dataclass
@@ -79,6 +103,7 @@ class _Names:
 
     routine: Routine
     module: Module
+    variables_so_far: _Variables
     functions: dict[str, None] = field(default_factory=dict)
     _given: dict[tuple[str, str], str] = field(default_factory=dict)
     _count: Counter[str] = field(default_factory=Counter)
@@ -100,7 +125,11 @@ class _Names:
         if name in self._parameters:
             return self._parameters[name]
         if self.variable(name) is not None:
-            return self._number("v", name)
+            key = ("v", name)
+            if key not in self._given:
+                is_of_module = name not in self.routine.variables
+                self._given[key] = self.variables_so_far.number(name, is_of_module=is_of_module)
+            return self._given[key]
         if name in self.module.functions:
             self.functions.setdefault(name)
         return name
@@ -132,8 +161,8 @@ class _Names:
 
 def _routine(routine: Routine, names: _Names) -> Iterator[str]:
     yield f"routine {routine.linkage} {sorted(routine.directives.items())} {routine.pragmas}"
-    yield from (f"parameter {_parameter(one)}" for one in routine.parameters)
-    yield from (f"returns {_parameter(one)}" for one in getattr(routine, "returns", ()))
+    yield from (f"parameter {_parameter(one, names)}" for one in routine.parameters)
+    yield from (f"returns {_parameter(one, names)}" for one in getattr(routine, "returns", ()))
     targets = _jumped_to(routine)
     body = []
     for index, instruction in enumerate(routine.instructions):
@@ -159,8 +188,9 @@ def _jumped_to(routine: Routine) -> Mapping[int, list[str]]:
     return found
 
 
-def _parameter(one: Parameter) -> str:
-    return f"{one.space} {one.type} {one.align} {one.count} {one.pointer_space} {one.pointer_align}"
+def _parameter(one: Parameter, names: _Names) -> str:
+    register = f" {names.register(one.name)}" if one.space == "reg" else ""
+    return f"{one.space} {one.type} {one.align} {one.count} {one.pointer_space} {one.pointer_align}{register}"
 
 
 def _variable(one: Variable) -> str:

@@ -176,3 +176,32 @@ def test_a_row_of_the_file_of_kernels_is_what_the_compiler_gives(kernel: str) ->
     module = compile_source(kernel_text(kernel), name=f"{kernel}.cu", arch=row.arch, defines=row.defines)
     assert module.compiler == row.compiler
     assert dict(ptx_digests(module.ptx)) == dict(row.entries)
+
+
+HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
+WITH_VARIABLES = HEAD + (
+    ".shared .align 4 .b32 A[4];\n.shared .align 4 .b32 B[4];\n"
+    ".func (.param .b32 r) f() { .reg .b32 %r<3>; ld.shared.b32 %r1, [A]; st.param.b32 [r], %r1; ret; }\n"
+    ".visible .entry k() { .reg .b32 %r<3>; mov.u32 %r1, 5; st.shared.b32 [A], %r1;\n"
+    "{ .param .b32 q; call.uni (q), f, (); ld.param.b32 %r2, [q]; } st.shared.b32 [B], %r2; ret; }\n"
+)
+WITH_REGISTERS = HEAD + (
+    ".func (.reg .b32 r) f(.reg .b32 x, .reg .b32 y) { sub.s32 r, x, y; ret; }\n"
+    ".shared .align 4 .b32 A[4];\n.visible .entry k() { .reg .b32 %r<4>; mov.u32 %r1, 5; mov.u32 %r2, 7;\n"
+    "call.uni (%r3), f, (%r1, %r2); st.shared.b32 [A], %r3; ret; }\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "same"),
+    [
+        (WITH_VARIABLES, "%r1, [A]", "%r1, [B]", False),  # the function reads the kernel's other variable
+        (WITH_VARIABLES, "A", "C", True),
+        (WITH_REGISTERS, "b32 x, .reg .b32 y", "b32 y, .reg .b32 x", False),  # and takes the other way round
+        (WITH_REGISTERS, "x", "z", True),
+    ],
+)
+def test_a_function_that_is_called_with_other_things_makes_another_kernel(
+    text: str, old: str, new: str, same: bool
+) -> None:
+    assert (ptx_digests(text.replace(old, new))["k"] == ptx_digests(text)["k"]) == same
