@@ -3,7 +3,7 @@
 The case is the largest batch. Parts of its rows, as batches of their own, must give the same rows of every output.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,9 @@ from tileproof.conformance.case import Case, Dimension, Shape
 from tileproof.conformance.contract import FILE_FAMILY, REFUSED, Arrays, Contract, EditedSource
 from tileproof.conformance.registry import contract_of
 from tileproof.conformance.run_case import CaseResult, case_inputs, run_case
+from tileproof.kernels.device import Device
 from tileproof.kernels.launcher import NOTHING_TO_LAUNCH
-from tileproof.simulators.ptx.device import Device
+from tileproof.simulators.ptx.device import Device as SimulatedDevice
 
 ROWS = ("T", "M")
 """What contracts call the extent of a batch."""
@@ -24,20 +25,30 @@ PARTS = ((0, 1), (2, 1), (0, 2), (1, 17), (0, 33))
 """First row and number of rows of each smaller batch, as far as the case has so many."""
 
 
-def anchor(case: Case, source: EditedSource | None = None) -> tuple[str, ...]:
-    """What differs between the rows of a case and the same rows in smaller batches."""
-    contract = contract_of(case)
+RunCase = Callable[[Case, Arrays], CaseResult]
+
+
+def anchor(
+    case: Case, source: EditedSource | None = None, make_device: Callable[[], Device] = SimulatedDevice
+) -> tuple[str, ...]:
+    """What differs between the rows of a case and the same rows in smaller batches.
+
+    Args:
+        case: the largest batch.
+        source: an edited kernel.
+        make_device: opens the device for each run.
+    """
+
+    def run(one: Case, inputs: Arrays) -> CaseResult:
+        return run_case(one, make_device(), kernel_source=source, inputs=inputs)
+
     values = case_inputs(case)
-    whole = run_case(case, Device(), kernel_source=source).outputs
-    return tuple(
-        wrong for first, rows in PARTS for wrong in _differing(contract, case, (first, rows), values, whole, source)
-    )
+    whole = run(case, values).outputs
+    return tuple(wrong for part in PARTS for wrong in _differing(case, part, values, whole, run))
 
 
-def _differing(
-    contract: Contract, case: Case, part: tuple[int, int], values: Arrays, whole: Arrays, source: EditedSource | None
-) -> Iterator[str]:
-    first, rows = part
+def _differing(case: Case, part: tuple[int, int], values: Arrays, whole: Arrays, run: RunCase) -> Iterator[str]:
+    contract, (first, rows) = contract_of(case), part
     if first + rows > next(one.size for one in case.shape.dimensions if one.name in ROWS):
         return
     sizes = (Dimension(one.name, rows) if one.name in ROWS else one for one in case.shape.dimensions)
@@ -47,8 +58,7 @@ def _differing(
     for route in contract.expected_routes(shape):
         if route in (REFUSED, NOTHING_TO_LAUNCH):
             continue
-        smaller = replace(case, shape=shape, route=route, family=FILE_FAMILY)
-        result = run_case(smaller, Device(), kernel_source=source, inputs=given)
+        result = run(replace(case, shape=shape, route=route, family=FILE_FAMILY), given)
         for name in _wrong(result, whole, axes, first, rows):
             yield f"{name}: rows {first} to {first + rows - 1} differ in a batch of {rows} by {route}"
 
