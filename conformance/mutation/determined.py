@@ -4,14 +4,12 @@ Threads whose accesses never race meet only at barriers, at waits for their own 
 steps, atomics and strong accesses, where it matters who comes first. If a kernel has none of these, one run without a
 race stands for all: the order of its accesses is that of its barriers in every interleaving, and so is every value.
 With open steps the runs over all their orders stand for all, if hardware makes them in one order: where a thread makes
-two, a fence.sc of the GPU's scope must stand between them, on every path (PTX ISA, "Fence-SC": strong accesses are then
-sequentially consistent).
+two, it must make a fence.sc of the GPU's scope between them (PTX ISA, "Fence-SC": strong accesses are then sequentially
+consistent), which each run looks at.
 
 What else depends on the schedule is refused by name: clocks, active masks, elected lanes, the numbers of warps and
 multiprocessors, clusters, polls of mbarriers, and copies that signal them.
 """
-
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -61,35 +59,12 @@ def obstacle(program: Program, *, has_proved_ring: bool = False) -> str:
     for name in sorted(set(program.specials.values())):
         if not name.startswith(_SPECIALS):
             return f"{name} depends on the schedule"
-    unfenced = next(_unfenced(program), None)
-    return "" if unfenced is None else f"no fence.sc on a path between {unfenced[0].opcode} and {unfenced[1].opcode}"
+    return ""
 
 
-def _unfenced(program: Program) -> Iterator[tuple[Step, Step]]:
-    """Pairs of open steps that a thread can make one after the other without a fence.sc between."""
-    steps = program.steps
-    for index, step in enumerate(steps):
-        if not _is_open(step):
-            continue
-        seen, left = set[int](), list(_after(steps, index))
-        while left:
-            at = left.pop()
-            if at in seen or at >= len(steps) or _fences(steps[at]):
-                continue
-            seen.add(at)
-            if _is_open(steps[at]):
-                yield step, steps[at]
-            left += _after(steps, at)
-
-
-def _after(steps: tuple[Step, ...], index: int) -> Iterator[int]:
-    """Where a thread may go from a step."""
-    step = steps[index]
-    always = step.guard == NO_GUARD
-    if step.kind is Kind.BRANCH:
-        yield step.target
-    if not (always and step.kind in (Kind.BRANCH, Kind.EXIT, Kind.TRAP)):
-        yield index + 1
+def sequential_fences(program: Program) -> Mask:
+    """By step, whether every thread that comes to it makes a fence.sc of the GPU's scope."""
+    return np.array([_fences(step) for step in program.steps], np.bool_)
 
 
 def _fences(step: Step) -> bool:

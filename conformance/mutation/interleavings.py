@@ -11,7 +11,7 @@ from math import prod
 
 from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Arrays, Right
-from tileproof.conformance.mutation.determined import obstacle, open_steps
+from tileproof.conformance.mutation.determined import obstacle, open_steps, sequential_fences
 from tileproof.conformance.mutation.devices import MutatedDevice
 from tileproof.conformance.mutation.mutant import Mutant
 from tileproof.conformance.run_case import CaseResult, run_case
@@ -106,7 +106,8 @@ class ChoosingDevice(MutatedDevice):
         assert self._running is not None
         if self._running is not self._of:
             return usual
-        self.followed.append(Chosen(self._running, open_steps(self._running), self._choices))
+        program = self._running
+        self.followed.append(Chosen(program, open_steps(program), sequential_fences(program), self._choices))
         return self.followed[-1]
 
 
@@ -173,4 +174,6 @@ def _options(followed: Sequence[Chosen], program: Program) -> list[int]:
             raise Undecided("not all blocks are resident together")
         if any(one.most_lanes > 1 for one in followed):
             raise Undecided("lanes of one warp take turns at an atomic")
+        if any(one.unfenced for one in followed):
+            raise Undecided("a thread makes two open steps without a fence.sc between")
     return first.options
