@@ -1,14 +1,14 @@
 """From results of `tileproof mutate` to the sample that the gate and a GPU run: python tests/h200/choose_mutants.py.
 
-First what survived of barriers, fences, waits and atomics, of which a GPU may say more; then the first mutants of each
-kernel by the digests of their ids, kernel by kernel in turns: what was killed, with the case that did it, and what
-survived, with a case that reaches it.
+By the digests of their ids, kernel by kernel in turns: ORDER of barriers, fences, waits and atomics, which are the ones
+that a GPU shows least, then others; what was killed, with the case that did it, and what survived, with a case that
+reaches it. Mutants that are proved equivalent are not in it, nor those that took longer than MOST_SECONDS to kill.
 """
 
 import hashlib
 import json
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from tileproof.conformance.mutation.result import Outcome, Result, read_results
@@ -18,17 +18,16 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "evidence" / "mutation"
 SAMPLE = ROOT / "tests" / "mutants.json"
 COUNT = 200
-MOST_SURVIVORS = 30
+ORDER = 90
+MOST_SECONDS = 4.0
 
 
 def main() -> None:
-    by_kernel = [_ordered(path) for path in sorted(RESULTS.glob("*.ndjson"))]
-    alive = [
-        [one for one in found if one.outcome is Outcome.SURVIVED and one in ordering(found)] for found in by_kernel
-    ]
-    first = [one for one, _ in zip(_turns(alive), range(MOST_SURVIVORS), strict=False)]
-    others = (one for one in _turns(by_kernel) if one not in first)
-    chosen = [*first, *(one for one, _ in zip(others, range(COUNT - len(first)), strict=False))]
+    found = [_ordered(path) for path in sorted(RESULTS.glob("*.ndjson"))]
+    of_order = [[one for one in kernel if one in ordering(kernel)] for kernel in found]
+    others = [[one for one in kernel if one not in ordering(kernel)] for kernel in found]
+    chosen = list(islice(_turns(of_order), ORDER))
+    chosen += islice(_turns(others), COUNT - len(chosen))
     SAMPLE.write_text("[\n" + ",\n".join(json.dumps(_row(one)) for one in chosen) + "\n]\n")
 
 
@@ -37,8 +36,11 @@ def _turns(by_kernel: list[list[Result]]) -> Iterator[Result]:
 
 
 def _ordered(path: Path) -> list[Result]:
+    alive = (Outcome.KILLED, Outcome.SURVIVED)
     kept = (
-        one for one in read_results(path).values() if one.outcome in (Outcome.KILLED, Outcome.SURVIVED) and one.case
+        one
+        for one in read_results(path).values()
+        if one.outcome in alive and one.case and (one.seconds < MOST_SECONDS or one.outcome is Outcome.SURVIVED)
     )
     return sorted(kept, key=lambda one: hashlib.sha256(one.id.encode()).hexdigest())
 
