@@ -45,7 +45,10 @@ class Watched:
 
     def after(self) -> Numbers:
         """All numbers, the changed ones included."""
-        return tuple(self.changed.get(index, value) for index, value in enumerate(self._before))
+        numbers = list(self._before)
+        for index, value in self.changed.items():
+            numbers[index] = value
+        return tuple(numbers)
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,9 @@ from tileproof.simulators.protocols.tables import Ints, Ints32, Tables, Words
 # Why `advance` came back.
 DONE, FULL, ASKS, BROKEN, STUCK, CLASH, PAUSED = range(7)
 # Slots of the numbers that it keeps between calls. AT_PROCESS is who clashes, BESIDE whether not by its thread;
-# LEVEL_END is the first state that lies deeper than DEPTH; DEAD counts states of which all successors were found
-# earlier than they themselves.
-NEXT, COUNT, STEPS, ENDS, AT_STATE, AT_CODE, AT_PROCESS, BESIDE, ASKED, DEPTH, LEVEL_END, DEAD, UNTIL = range(13)
-NOTES = 13
+# LEVEL_END is the first state that lies deeper than DEPTH.
+NEXT, COUNT, STEPS, ENDS, AT_STATE, AT_CODE, AT_PROCESS, BESIDE, ASKED, DEPTH, LEVEL_END, UNTIL = range(12)
+NOTES = 12
 
 BATCH = 64
 LONGEST_STROLL = 10_000
@@ -410,16 +409,13 @@ def _enter(table: Words, states: Words, parents: Ints32, room: Room, one: int, n
 
 
 @borrowing_inlined
-def _enter_all(table: Words, states: Words, parents: Ints32, room: Room, made: int, notes: Ints) -> None:
+def _enter_all(
+    table: Words, states: Words, parents: Ints32, lasts: Ints32, room: Room, made: int, notes: Ints
+) -> None:
     """Enter the successors of a batch."""
-    leads = -1
     for one in range(made):
         number = room.found[one] if room.found[one] >= 0 else _enter(table, states, parents, room, one, notes)
-        origin = room.origin[one]
-        if number > origin:
-            leads = origin
-        if (one + 1 == made or room.origin[one + 1] != origin) and leads != origin:
-            notes[DEAD] += 1
+        lasts[room.origin[one]] = max(lasts[room.origin[one]], number + 1)
 
 
 @borrowing
@@ -428,6 +424,7 @@ def advance(
     memory: Memory,
     states: Words,
     parents: Ints32,
+    lasts: Ints32,
     table: Words,
     notes: Ints,
     room: Room,
@@ -442,6 +439,7 @@ def advance(
         memory: of what its processes can do.
         states: [room, words], the queue; `notes[COUNT]` are there and those before `notes[NEXT]` have been looked at.
         parents: by state, the one that it was found from.
+        lasts: by state, 1 and that of its successors which was found last; 0 where there is none, and before.
         table: [power of two], where known states are found by their hash.
         notes: [NOTES], kept between calls.
         room: of a batch.
@@ -478,7 +476,7 @@ def advance(
         if notes[ASKED] != 0:
             return ASKS
         _first_look(table, states, room, made)
-        _enter_all(table, states, parents, room, made, notes)
+        _enter_all(table, states, parents, lasts, room, made, notes)
         notes[STEPS] += made
         notes[ENDS] += ends
         notes[NEXT] = behind
@@ -495,6 +493,27 @@ def fill(table: Words, states: Words, count: int) -> None:
         while table[slot] != 0:
             slot = (slot + 1) & last
         table[slot] = _entry(mixed, state)
+
+
+@borrowing
+def goes_round(lasts: Ints32, marks: Ints32, count: int) -> bool:
+    """Whether one comes back to a state by going from each to the successor that was found last.
+
+    Where not, one comes to a state without a successor, so that all states have a way to an end.
+
+    Args:
+        lasts: by state, as of `advance`.
+        marks: [count], zeros; the state and 1 from which each was come to first.
+        count: of the states.
+    """
+    for start in range(count):
+        state = start
+        while state >= 0 and marks[state] == 0:
+            marks[state] = start + 1
+            state = lasts[state] - 1
+        if state >= 0 and marks[state] == start + 1:
+            return True
+    return False
 
 
 @borrowing

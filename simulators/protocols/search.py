@@ -27,13 +27,13 @@ from tileproof.simulators.protocols.compiled_search import (
     BROKEN,
     CLASH,
     COUNT,
-    DEAD,
     DEPTH,
     DONE,
     ENDS,
     FULL,
     NEXT,
     NOTES,
+    PAUSED,
     STEPS,
     STUCK,
     UNTIL,
@@ -48,7 +48,8 @@ from tileproof.simulators.protocols.tables import Ints, Ints32, Words, tables_of
 from tileproof.simulators.protocols.trace import Trace, broken, process_names, trace_along
 
 DEFAULT_STATES = 50_000_000
-_FIRST_ROOM, _GROWTH = 1 << 14, 4
+# Room that is not used costs nothing but addresses.
+_FIRST_ROOM, _GROWTH = 1 << 20, 4
 # States between two looks at the clock, and at whether the user has interrupted.
 _SLICE = 1 << 16
 _STROLLS = 100
@@ -164,6 +165,7 @@ class Search:
         self._memory.movers.is_stale = False
         self._notes[:] = 0
         self._notes[COUNT] = 1
+        self._lasts: Ints32 = np.zeros(len(self._states), np.int32)
         self._index()
 
     @property
@@ -179,8 +181,10 @@ class Search:
     def _grow(self) -> None:
         room = _GROWTH * len(self._states)
         states, parents = np.zeros((room, self._layout.words), np.uint64), np.zeros(room, np.int32)
-        states[: self._count], parents[: self._count] = self._states[: self._count], self._parents[: self._count]
-        self._states, self._parents = states, parents
+        lasts = np.zeros(room, np.int32)
+        for new, old in ((states, self._states), (parents, self._parents), (lasts, self._lasts)):
+            new[: self._count] = old[: self._count]
+        self._states, self._parents, self._lasts = states, parents, lasts
         self._index()
 
     def run(self, progress: bool) -> Verdict:
@@ -188,7 +192,7 @@ class Search:
         self._advance(np.zeros(NOTES, np.int64))  # loads the compiled search: there is nothing to look at
         began = time.perf_counter()
         status = self._go_on(began)
-        stranded = self._stranded() if status == DONE and progress and self._notes[DEAD] else None
+        stranded = self._stranded() if status == DONE and progress else None
         seconds = time.perf_counter() - began
         wrong, trace = self._found(status, stranded)
         states, steps, ends, depth = (int(self._notes[slot]) for slot in (COUNT, STEPS, ENDS, DEPTH))
@@ -203,8 +207,9 @@ class Search:
             if status == ASKS:
                 self._learn()
             elif status == FULL:
-                self._scout()
                 self._grow()
+            elif status == PAUSED:
+                self._scout()
             elif status == CLASH:
                 self._drop()
             elif status == DONE:
@@ -302,6 +307,7 @@ class Search:
             self._memory.arrays,
             self._states,
             self._parents,
+            self._lasts,
             self._table,
             notes,
             self._room,
@@ -313,9 +319,10 @@ class Search:
     def _stranded(self) -> int | None:
         """The first state from which there is no way to the end; None if all have one.
 
-        Not asked where every state that is no end has a successor that was found later than itself: following these,
-        one comes to an end.
+        First it follows the successors that were found last; only if that goes round does it look at all states again.
         """
+        if not compiled_search.goes_round(self._lasts, np.zeros(self._count, np.int32), self._count):
+            return None
         good = np.zeros(self._count, np.bool_)
         while compiled_search.settle(
             self._tables,
