@@ -34,6 +34,7 @@ from tileproof.conformance.registry import registered
 from tileproof.conformance.sanitizer import Tool
 from tileproof.conformance.session import Plan, Run, Session, runners_for
 from tileproof.conformance.target import Target
+from tileproof.conformance.unheard import unheard
 
 MAX_JOBS = 256
 MAX_DEATHS = 3
@@ -110,7 +111,8 @@ class SideBySide(Run):
         ours, theirs = context.Pipe()
         bare = replace(self.plan, cases=(), before=(), budget_s=None, first_failure=False)
         process = context.Process(target=_serve, args=(theirs, bare, self._setup))
-        process.start()
+        with unheard():
+            process.start()
         theirs.close()
         self._helpers.append(_Helper(process, ours))
 

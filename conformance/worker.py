@@ -30,6 +30,7 @@ from tileproof.conformance.registry import contract_of, registered
 from tileproof.conformance.run_case import CaseResult, run_case
 from tileproof.conformance.sanitizer import Sanitizer
 from tileproof.conformance.target import Coordinates, DeviceFactory, open_device
+from tileproof.conformance.unheard import unheard
 from tileproof.kernels.device import DeviceError
 from tileproof.oracle.refusal import Refusal
 
@@ -181,7 +182,7 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs, self._make_device, self._pages), daemon=True)
-        with nullcontext() if self._sanitizer is None else self._sanitizer.starting():
+        with unheard(), nullcontext() if self._sanitizer is None else self._sanitizer.starting():
             process.start()
         theirs.close()
         self._process = process

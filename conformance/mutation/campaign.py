@@ -27,6 +27,7 @@ from tileproof.conformance.mutation.trial import Budget, Task, entry_digits, run
 from tileproof.conformance.registry import contract_of
 from tileproof.conformance.selection import select
 from tileproof.conformance.target import Coordinates
+from tileproof.conformance.unheard import unheard
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.decoding.contraction import Contraction
 from tileproof.simulators.ptx.device import decoded
@@ -220,4 +221,5 @@ def _order(name: str) -> str:
 
 def _pool(jobs: int) -> "multiprocessing.pool.Pool | nullcontext[None]":
     """Spawned processes; None for a single one: this."""
-    return multiprocessing.get_context("spawn").Pool(jobs) if jobs > 1 else nullcontext()
+    with unheard():
+        return multiprocessing.get_context("spawn").Pool(jobs) if jobs > 1 else nullcontext()

@@ -235,3 +235,43 @@ class _Reporting:
 
 def reporting(coordinates: Coordinates) -> Any:
     return _Reporting()
+
+
+TROUBLES = ("exits", "hangs", "corrupts", "is killed", "exhausts memory", "runs")
+
+
+def troubled(folder: Path, coordinates: Coordinates) -> Any:
+    """A device on which one job after another gets into another of the TROUBLES; `open` counts as no job."""
+    return _Troubled(folder)
+
+
+class _Troubled:
+    name = "bad"
+    arch = "sm_90a"
+
+    def __init__(self, folder: Path) -> None:
+        self._device = open_device(SIM)
+        self._folder = folder
+        self._trouble = ""
+
+    def upload(self, array: np.ndarray[Any, Any]) -> Any:
+        if not self._trouble:
+            count = len(list(self._folder.glob("job*")))
+            (self._folder / f"job{count}").touch()
+            self._trouble = TROUBLES[count]
+        match self._trouble:
+            case "exits":
+                os._exit(7)
+            case "hangs":
+                while True:
+                    time.sleep(1)
+            case "corrupts":
+                raise DeviceError("CUDA_ERROR_ILLEGAL_ADDRESS", "launch of k failed: an illegal memory access")
+            case "is killed":
+                os.kill(os.getpid(), 9)
+            case "exhausts memory":
+                raise MemoryError("cudaErrorMemoryAllocation")
+        return self._device.upload(array)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
