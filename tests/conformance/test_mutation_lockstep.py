@@ -24,6 +24,7 @@ TEXT = """.version 9.0
 {{
 	.reg .pred %p<4>;
 	.reg .f32 %f<5>;
+	.reg .b16 %h<3>;
 	.reg .b32 %r<12>;
 	.reg .b64 %rd<12>;
 	.shared .align 4 .b8 room[512];
@@ -54,6 +55,10 @@ SCALE = (
     " setp.leu.f32 %p1, %f1, 0f00000000; @%p1 bra END; div.rn.f32 %f2, %f1, 0f43E00000; END: st.global.f32 [%rd3], %f2;"
 )
 """A row's scale, from the maximum: 0 where that is 0; amax / 448 of the least numbers is 0 as well."""
+PACKED = (
+    "ld.global.f32 %f1, [%rd3]; mov.f32 %f2, 0f00000000; cvt.rn.satfinite.e4m3x2.f32 %h1, %f2, %f1;"
+    " cvt.u32.u16 %r3, %h1; st.global."
+)
 LARGEST = "ld.global.f32 %f1, [%rd3]; max.f32 %f2, %f1, "
 
 #: what the kernel does, what the mutant does instead, what is promised of the launch, whether both do the same.
@@ -103,6 +108,10 @@ PAIRS: tuple[tuple[str, str, str, tuple[Fact, ...], bool], ...] = (
     ("ld.global.f32 %f1, [%rd3]; mul.rn.f32 %f2, %f1, %f1; st.global.f32 [%rd3], %f2;", "rn", "rz", (), False),
     (LARGEST + "0f3F800000; st.global.f32 [%rd3], %f2;", "max", "max.ftz", (), True),
     (LARGEST + "0f00000000; st.global.f32 [%rd3], %f2;", "max", "max.ftz", (), False),
+    # A pack of two conversions is a function of each half; a half that is not stored counts for nothing.
+    (PACKED + "u8 [%rd3], %r3;", "0f00000000", "0f40000000", (), True),
+    (PACKED + "u16 [%rd3], %r3;", "0f00000000", "0f40000000", (), False),
+    (PACKED + "u16 [%rd3], %r3;", "0f00000000", "0f00000001", (), True),
     # A register that one way leaves as it was.
     ("setp.lt.u32 %p1, %r2, 9; @%p1 bra END; mov.u32 %r3, 7; END:" + STORE, "%r2, 9", "%r2, 8", (), False),
 )  # fmt: skip

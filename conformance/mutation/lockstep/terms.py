@@ -7,6 +7,7 @@ same. Each exact term is held to the device's own arithmetic by a test.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class Terms:
 
     def __init__(self) -> None:
         self.facts: list[Term] = []
-        self._applied: list[tuple[Operation, list[Term], list[Term]]] = []
+        self._applied: list[tuple[Callable[[Sequence[int]], list[int]], list[Term], list[Term]]] = []
         self._divided: dict[tuple[int, int], Term] = {}
         self._products: list[tuple[Term, Term, Term]] = []
 
@@ -60,27 +61,38 @@ class Terms:
         return made if made is not None else self._function(operation, operands)
 
     def _function(self, operation: Operation, operands: Sequence[Term]) -> list[Term]:
-        """An uninterpreted function of the operation's name."""
+        """An uninterpreted function of the operation's name; of a pack of two conversions one function a half."""
+        words = operation.name.split(".")
+        packs = words[0] == "cvt" and any(word.endswith("x2") for word in words)
+        if packs and operation.sources == ("f32", "f32"):
+            bits = width(operation.destinations[0]) // 2
+            upper, lower = (self._half(operation, one, bits) for one in operands)
+            return [z3.Concat(upper, lower)]
         made = [
             z3.Function(f"{operation.name}#{at}", *(one.sort() for one in operands), _sort(kind))(*operands)
             for at, kind in enumerate(operation.destinations)
         ]
         if operation.allowed is None:
-            self._applied.append((operation, list(operands), made))
+            self._applied.append((partial(_computed, operation), list(operands), made))
+        return made
+
+    def _half(self, operation: Operation, operand: Term, bits: int) -> Term:
+        """What one operand of a packing conversion becomes."""
+        made = z3.Function(f"half of {operation.name}", operand.sort(), z3.BitVecSort(bits))(operand)
+        if operation.allowed is None:
+            self._applied.append((partial(_computed_half, operation, bits), [operand], [made]))
         return made
 
     def corrected(self, model: Any) -> bool:
         """Whether a model takes a function for another than it is; then what it is at those operands is a fact now."""
         found = False
-        for operation, operands, made in self._applied:
+        for compute, operands, made in self._applied:
             values = [model.eval(one, model_completion=True) for one in operands]
-            right = operation.compute([np.array([_number(one)], np.uint64) for one in values])
-            for term, bits in zip(made, right, strict=False):
-                meant = int(np.asarray(bits).reshape(-1)[0])
+            for term, meant in zip(made, compute([_number(one) for one in values]), strict=False):
                 if _number(model.eval(term, model_completion=True)) == meant:
                     continue
                 found = True
-                same = z3.substitute(term, *zip(operands, values, strict=True)) if operands else term
+                same = z3.substitute(term, *zip(operands, values, strict=True))
                 self.facts.append(same == (z3.BoolVal(bool(meant)) if z3.is_bool(term) else meant))
         return found
 
@@ -206,6 +218,16 @@ class Terms:
                 self._below(a, b, quotient, first, second, made)
                 self._below(a, b, quotient, second, first, made)
         return quotient if name == "div" else remainder
+
+
+def _computed(operation: Operation, values: Sequence[int]) -> list[int]:
+    """What the device computes."""
+    right = operation.compute([np.array([value], np.uint64) for value in values])
+    return [int(np.asarray(one).reshape(-1)[0]) for one in right]
+
+
+def _computed_half(operation: Operation, bits: int, values: Sequence[int]) -> list[int]:
+    return [_computed(operation, (values[0], values[0]))[0] & ((1 << bits) - 1)]
 
 
 def _number(value: Any) -> int:

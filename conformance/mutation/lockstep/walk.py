@@ -354,6 +354,9 @@ class Walk:
         if old.access is not None and new.access is not None and old.access.offset != new.access.offset:
             a, b = operands[0]
             operands[0] = (a + old.access.offset, b + new.access.offset)
+        if old.kind is Kind.STORE and old.access is not None:  # of a register as much as is stored
+            bits = 8 * old.access.size
+            operands[1:] = [(_cut(a, bits), _cut(b, bits)) for a, b in operands[1:]]
         for sides in operands:
             if not self.same(when[0], sides):
                 raise NotShown(f"step {at}: an operand of {old.opcode}")
@@ -373,6 +376,10 @@ class Walk:
                 for side, step in enumerate((old, new))
             ]
             state[slot] = (sides[0], sides[1])
+
+
+def _cut(term: Term, bits: int) -> Term:
+    return term if z3.is_bool(term) or term.size() <= bits else fit(term, bits)
 
 
 def _both(a: Term, b: Term) -> Term:
