@@ -107,6 +107,39 @@ def outlier(of: Setting, random: Random) -> Arrays:
     return made
 
 
+STRANDS = 16
+"""Of the sums over rows, as the kernel of the bias gradient declares them."""
+
+
+def roundings(of: Setting, random: Random) -> Arrays:
+    """Columns of g whose sum over rows shows each single addition that is cut instead of rounded, or flushed.
+
+    By column mod 4: three quarters of an ulp added strand by strand to a number that the last strand takes back; a sum
+    just below a tie of bf16; subnormal numbers; and the first kind within a strand.
+    """
+    made = ordinary(of, random)
+    large, part = 2.0**20, 0.75 * 2.0**-3
+    columns = np.zeros((4, 2 * STRANDS))
+    columns[0, 1 : STRANDS - 1] = part
+    columns[0, [0, STRANDS - 1]] = large, -large
+    columns[1, [0, 1, STRANDS - 1]] = 256, 3, -(2.0**-20)
+    columns[2, :STRANDS] = 2.0**-133 * np.arange(1, STRANDS + 1)
+    columns[3, [0, STRANDS, 1]] = large, part, -large
+    g = made["g"].reshape(of.steps, -1, of.columns)
+    rows = min(g.shape[1], columns.shape[1])
+    signs = random.choice([-1.0, 1.0], (of.steps, 1, of.columns))
+    g[...] = 0
+    g[:, :rows] = (np.resize(columns, (of.columns, columns.shape[1])).T[:rows] * signs).astype(BF16)
+    return made
+
+
+def small(of: Setting, random: Random) -> Arrays:
+    """Everything near 2^-20, above the least scale that there is and far below 1."""
+    made = _normal(of, random, np.full(of.steps, 2.0**-20))
+    made["g"] = (made["g"].astype(np.float64) * 2.0**-40).astype(BF16)
+    return made
+
+
 FAMILIES: Mapping[str, Callable[[Setting, Random], Arrays]] = {
     "ordinary": ordinary,
     "rising": rising,
@@ -116,4 +149,6 @@ FAMILIES: Mapping[str, Callable[[Setting, Random], Arrays]] = {
     "nan-first": nan_first,
     "cancellation": cancellation,
     "outlier": outlier,
+    "roundings": roundings,
+    "small": small,
 }

@@ -170,6 +170,36 @@ def cancelled_bias(of: Setting, random: Random) -> Inputs:
     return Inputs(a, b, _bias(of, -integers, 1.0), 1 + 2.0**-23, 1.0, 2.0**22)
 
 
+def near_ties(of: Setting, random: Random) -> Inputs:
+    """Sums of 3 or of 0, and a negative scale by which 3 ends just below a tie of the output's rounding, which float32
+    rounds to it. Cut instead of rounded it ends one lower; 0 ends as -0 unless something is added."""
+    left, right = _shapes(of)
+    a, b = np.zeros(left, np.uint8), np.zeros(right, np.uint8)
+    a[..., :1], b[..., :1] = _encode(of, 1.0), _encode(of, 3.0)
+    a[..., 3::4, :1] = 0
+    kept = 4 if of.types.fp8_out else 8
+    return Inputs(a, b, _bias(of, np.zeros(of.columns), 1.0), -_near_third(kept), 1.0, 1.0)
+
+
+def _near_third(kept: int) -> float:
+    """A float32 number s for which 3 * s lies below an odd tie of so many bits by less than float32 can say there."""
+    for odd in range(2 ** (kept - 1) + 1, 2**kept, 2):
+        tie = 2.0 * odd + 1
+        found = float(np.float32(tie / 3))
+        if 3 * found < tie == float(np.float32(3 * found)):
+            return found
+    raise AssertionError("there is one")
+
+
+def tiny(of: Setting, random: Random) -> Inputs:
+    """A scale below the least normal number, and outputs there, or scaled up again where they are e4m3."""
+    left, right = _shapes(of)
+    codes = _encode(of, np.arange(1.0, 5.0))
+    a, b = (codes[random.integers(0, 4, shape)] for shape in (left, right))
+    a[..., 8:] = 0
+    return Inputs(a, b, _bias(of, np.zeros(of.columns), 1.0), 2.0**-134, 1.0, 2.0**126)
+
+
 FAMILIES: Mapping[str, Callable[[Setting, Random], Inputs]] = {
     "on-grid": on_grid,
     "normal": normal,
@@ -181,4 +211,6 @@ FAMILIES: Mapping[str, Callable[[Setting, Random], Inputs]] = {
     "specials": specials,
     "bias-alone": bias_alone,
     "cancelled-bias": cancelled_bias,
+    "near-ties": near_ties,
+    "tiny": tiny,
 }

@@ -101,6 +101,9 @@ def _smoke(routes: Routes) -> Iterator[Case]:
     yield _case(routes, "nte4m3", (130, 20, 192), "one-hot", route=LARGE)
     yield _case(routes, "nte4m3", (20, 130, 192), "one-hot", route=LARGE_LEAN)
     yield _case(routes, "nte4m3", (1, 1, 1), "on-grid")
+    for family in ("near-ties", "tiny"):
+        yield _case(routes, "nte4m3", (17, 9, 33), family)
+        yield _case(routes, "nte4m3o8", (17, 9, 33), family)
     yield _case(routes, "nte4m3", (577, 65, 16), "one-hot")
     for batches in ((3, 3), (3, 1), (0, 2)):
         yield _case(routes, "nte4m3", (16, 8, 32), "normal", batches=batches)
@@ -111,8 +114,11 @@ def _smoke(routes: Routes) -> Iterator[Case]:
     yield _case(routes, "nte4m3", (4, 8, 32), "normal", batches=(3, 2))
 
 
+_IN_NO_TURN = ("bias-alone", "cancelled-bias", "near-ties", "tiny")
+
+
 def _full(routes: Routes) -> Iterator[Case]:
-    families = cycle(family for family in FAMILIES if family not in ("bias-alone", "cancelled-bias"))
+    families = cycle(family for family in FAMILIES if family not in _IN_NO_TURN)
     for layout in LAYOUTS:
         token = f"{layout}e4m3"
         for edge, (m, n, k) in product(EDGES, ((0, 24, 40), (24, 0, 40), (17, 9, 0))):
@@ -138,6 +144,7 @@ def _full(routes: Routes) -> Iterator[Case]:
         yield _case(routes, "nte4m3b16", (5, 9, k), "bias-alone")
     yield from every_ring(routes)
     yield from every_variant(routes)
+    yield from roundings(routes)
 
 
 def _soak(routes: Routes) -> Iterator[Case]:
@@ -157,3 +164,11 @@ def every_variant(routes: Routes) -> Iterator[Case]:
     families = cycle(("normal", "one-hot", "cancellation", "specials", "ties"))
     for layout, name, output, route in product(LAYOUTS, FORMATS, OUTPUTS, (SMALL, LARGE, LARGE_LEAN)):
         yield _case(routes, f"{layout}{name}{output}", (17, 24, 320), next(families), route=route)
+
+
+def roundings(routes: Routes) -> Iterator[Case]:
+    """One whole tile of each compiled variant: products cut instead of rounded, and flushed."""
+    variants = product(LAYOUTS, FORMATS, OUTPUTS, (SMALL, SMALL_LEAN, LARGE, LARGE_LEAN))
+    for (layout, name, output, route), family in product(variants, ("near-ties", "tiny")):
+        extent = 64 if route.startswith("64") else 128
+        yield _case(routes, f"{layout}{name}{output}", (extent, extent, 32), family, route=route)

@@ -202,3 +202,9 @@ def _roundings(routes: Routes) -> Iterator[Case]:
     for wgmma in WGMMA:
         yield _case(routes, wgmma.name, "nk8", (128, wgmma.columns, 128), "near-ties")
         yield _case(routes, wgmma.name, "nk8", (128, wgmma.columns, 1072), "conversion")
+    for token in TOKENS:
+        yield _case(routes, SCALAR, token, (3, 128, 256), "ties")
+        yield _case(routes, SCALAR, token, (13, 128, 256), "odd-scales")
+    # The planes are added by blocks of 256 columns: more than one, and a last one that is not full.
+    for n, splits in ((320, 2), (576, 5)):
+        yield _case(routes, PARTIAL, "nk8", (3, n, 64 * splits), "uniform", splits=splits)

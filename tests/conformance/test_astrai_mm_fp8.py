@@ -220,3 +220,13 @@ def test_a_small_tile_lies_over_no_slot_that_is_read_behind_two_others(sim: Devi
     for stages, races in ((1, True), (3, False)):
         case = _text(f"M64.N64.K{64 * stages}.nte4m3", "one-hot", SMALL)
         assert bool(found(one, case, sim)) == races
+
+
+@pytest.mark.parametrize(("token", "step"), [("nte4m3", 2**17), ("nte5m2o8", 2**21)])
+def test_near_ties_end_lower_where_a_product_is_cut_instead_of_rounded(token: str, step: int) -> None:
+    of = setting(parse_shape(f"Ba0.Bb0.M9.N20.K40.{token}"))
+    made = generate("near-ties", of, np.random.default_rng(1))
+    exact = np.abs(3 * np.float64(np.float32(made.scale)))
+    rounded = np.float32(exact)
+    assert rounded > exact
+    assert rounded.view(np.uint32) % step == step // 4 * 3  # an odd digit, and half of it
