@@ -1,6 +1,7 @@
 """Waivers: what they tolerate is counted apart and never passes; once they hold no longer they fail the run."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -141,16 +142,22 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_one_line_and_exit_code_two(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bad_file_is_refused_in_a_line(name: str, tmp_path: Path) -> None:
     text, message = BAD[name]
     path = tmp_path / "waivers.toml"
     path.write_bytes(text.encode(errors="surrogatepass"))
+    with pytest.raises(Refusal, match=re.escape(message)) as refusal:
+        read_waivers(path)
+    assert "\n" not in refusal.value.message
+
+
+def test_a_bad_file_is_one_line_and_exit_code_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "waivers.toml"
+    path.write_text("[[waiver")
     assert main(["check", SMALL, "--waivers", str(path)]) == 2
     errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1
-    assert message in errors[0]
+    assert "not readable TOML" in errors[0]
 
 
 def test_a_file_that_cannot_be_read_or_is_too_large_is_refused(tmp_path: Path) -> None:
