@@ -50,7 +50,7 @@ def resumed(plan: Plan, path: Path, events: Path | None) -> tuple[Plan, Path, in
         Refusal: the file is of another run, or is damaged.
     """
     before = read_before(path)
-    before.must_be(plan.start)
+    before.must_be(plan.start, map(str, plan.cases))
     left = replace(plan, before=before.events)
     if events is not None and not is_same(events, path):
         return left, events, 0

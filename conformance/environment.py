@@ -5,6 +5,7 @@ not be the one in use. Every probe is guarded: a missing GPU is an answer, not a
 a user is taken.
 """
 
+import hashlib
 import platform
 import subprocess
 import sys
@@ -26,7 +27,7 @@ class Environment:
 
     Args:
         tileproof: version of this package.
-        git: commit and "clean" or "modified", if the package runs from a checkout.
+        git: commit and "clean", or "modified" with a digest of what is, if the package runs from a checkout.
         python: version and implementation.
         platform: operating system and machine type.
         numpy: version.
@@ -138,10 +139,11 @@ def _git_state() -> str:
     root = Path(__file__).resolve().parent.parent
     if not (root / ".git").exists():
         return ABSENT
-    commit = _git(root, "rev-parse", "--short=12", "HEAD")
-    return f"{commit} {'modified' if _git(root, 'status', '--porcelain', '--untracked-files=no') else 'clean'}"
+    commit = _git(root, "rev-parse", "--short=12", "HEAD").decode().strip()
+    changes = _git(root, "diff", "HEAD", "--no-ext-diff", "--no-color", "--binary")
+    return f"{commit} modified {hashlib.sha256(changes).hexdigest()[:8]}" if changes else f"{commit} clean"
 
 
-def _git(root: Path, *arguments: str) -> str:
+def _git(root: Path, *arguments: str) -> bytes:
     command = ["git", "-C", str(root), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+    return subprocess.run(command, capture_output=True, timeout=5, check=True).stdout

@@ -50,8 +50,8 @@ class Before:
     events: tuple[Event, ...] = ()
     cases: frozenset[str] = frozenset()
 
-    def must_be(self, start: RunStarted) -> None:
-        """Refuse to go on with another run than the one that begins so.
+    def must_be(self, start: RunStarted, cases: Iterable[str]) -> None:
+        """Refuse to go on with another run than the one that begins so and has these cases.
 
         Raises:
             Refusal: naming what differs, then and now.
@@ -64,17 +64,23 @@ class Before:
         if self.start.selection != start.selection:
             message = f"{self.path}: its run selected {self.start.cases} other cases than the {start.cases} of this one"
             raise Refusal(message, hint=hint)
+        strange = sorted(self.cases.difference(cases))
+        if strange:
+            message = f"{self.path}: tells of {shorten(strange[0])}, which its run did not select"
+            raise Refusal(message, hint="start anew with --events")
 
 
 def read_before(path: Path) -> Before:
     """What is decided in an event file.
 
     Raises:
-        Refusal: it cannot be read, does not begin as a run does, or has a line within it that is no event.
+        Refusal: it cannot be read, does not begin as a run does, has a line within it that is no event, or holds more
+            than one run.
     """
     events = list(_events(path))
     if not events or not isinstance(events[0], RunStarted):
         raise Refusal(f"{path}: does not begin with a run's start", hint="--resume takes a file that --events wrote")
+    _must_be_one_run(path, events)
     start, rest = events[0], events[1:]
     whole = isinstance(rest[-1], RunFinished) if rest else False
     by_case: dict[str, list[OfCase]] = {}
@@ -90,6 +96,23 @@ def read_before(path: Path) -> Before:
         and (whole or len(asked) == 1 or case != last)  # targets of the last case may not have been compared
     }
     return Before(path, start, tuple(event for told in decided.values() for event in told), frozenset(decided))
+
+
+def _must_be_one_run(path: Path, events: Iterable[Event]) -> None:
+    """Raises: Refusal where a second run begins, or a case comes to a second verdict on a target."""
+    ended: set[object] = set()
+    for event in events:
+        match event:
+            case RunStarted():
+                key: object = RunStarted
+                again = "a second run begins in it"
+            case CaseFinished(case, target):
+                key, again = (case, target), f"{shorten(case)} ends twice on {target}"
+            case _:
+                continue
+        if key in ended:
+            raise Refusal(f"{path}: {again}", hint="start anew with --events")
+        ended.add(key)
 
 
 def rewrite(path: Path, events: Iterable[Event]) -> None:

@@ -1,6 +1,7 @@
 """A run that was interrupted goes on where it ended, and comes to the verdict of one run."""
 
 import json
+import subprocess
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from runner_fakes import GPU, SIM, FakeRunner, wrong_on
 
+from tileproof.conformance import environment
 from tileproof.conformance.cli import main
 from tileproof.conformance.cli_run import follow, resumed
 from tileproof.conformance.console import Console
@@ -186,3 +188,37 @@ def _event(line: str) -> Event:
     from tileproof.conformance.events import read_event
 
     return read_event(line.encode(), "here")
+
+
+def test_a_file_that_tells_a_case_twice_or_one_of_another_run_is_refused(tmp_path: Path) -> None:
+    plan = Plan(CASES, (SIM,))
+    path = tmp_path / "run.ndjson"
+    start = event_line(plan.start)
+    ended = event_line(CaseFinished(BAD, Target.SIM, True, "vector", 0.1, "d"))
+    for text, message in (
+        (start + ended + ended, "ends twice on sim"),
+        (start + ended + start, "a second run begins in it"),
+        (start + ended.replace("/T", "/T9"), "which its run did not select"),
+    ):
+        path.write_text(text)
+        with pytest.raises(Refusal, match=message):
+            resumed(plan, path, None)
+        assert path.read_text() == text
+
+
+def test_two_states_of_a_checkout_that_is_modified_have_two_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "conformance" / "environment.py"
+    package.parent.mkdir()
+    package.write_text("one\n")
+    git = ("git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e")
+    for arguments in (("init", "-q"), ("add", "."), ("commit", "-qm", "m")):
+        subprocess.run([*git, *arguments], check=True)
+    monkeypatch.setattr(environment, "__file__", str(package))
+    states = [environment._git_state()]
+    for text in (b"two\n", b"three \xff\n"):
+        package.write_bytes(text)
+        states.append(environment._git_state())
+    assert len(set(states)) == 3
+    assert [state.split()[1] for state in states] == ["clean", "modified", "modified"]
