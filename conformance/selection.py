@@ -92,13 +92,26 @@ def _matching(selector: str, catalogue: Mapping[str, Case]) -> list[Case]:
     if _GLOB.intersection(selector):
         found = [case for name, case in catalogue.items() if fnmatchcase(name, selector)]
         if not found:
-            raise Refusal(f"no case matches {selector!r}", hint=near_matches(selector, catalogue))
+            raise Refusal(f"no case matches {selector!r}", hint=_near_part(selector, catalogue))
         return found
     if selector in catalogue:
         return [catalogue[selector]]
     if any(name.startswith(f"{selector.rstrip('/')}/") for name in catalogue):
         raise Refusal(f"{selector!r} is the beginning of case ids", hint=f"use the glob '{selector.rstrip('/')}/*'")
     return [_unlisted(selector, catalogue)]
+
+
+def _near_part(selector: str, catalogue: Iterable[str]) -> str:
+    """A hint with the first part of a glob that no id has beside the parts before it, and what is near to it."""
+    ids = [name.split("/") for name in catalogue]
+    for at, part in enumerate(selector.split("/")):
+        there = [one for one in ids if at < len(one)]
+        left = [one for one in there if fnmatchcase(one[at], part)]
+        if not left:
+            known = dict.fromkeys(one[at] for one in there)
+            return f"{part!r} is no part of an id there; {near_matches(part, known)}"
+        ids = left
+    return near_matches(selector, catalogue)
 
 
 def _unlisted(selector: str, catalogue: Mapping[str, Case]) -> Case:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tileproof.conformance.case import Case, Dimension, Shape, View, parse_case
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.registry import contracts, find_case
+from tileproof.conformance.selection import select
 from tileproof.oracle.refusal import Refusal
 
 WORDS = st.from_regex(r"[a-z0-9]+([_-][a-z0-9]+)*", fullmatch=True)
@@ -93,3 +94,19 @@ def test_the_seed_of_the_data_is_the_id_and_nothing_else() -> None:
     again = find_case(GOOD)
     other = find_case(GOOD.replace("/0", "/1"))
     assert case.random().integers(2**62) == again.random().integers(2**62) != other.random().integers(2**62)
+
+
+@pytest.mark.parametrize(
+    ("glob", "hint"),
+    [
+        ("ninfer_quantise/*", "'ninfer_quantise' is no part of an id there; did you mean ninfer_quantize"),
+        ("ninfer_quantize/*/vectr/*", "'vectr' is no part of an id there; did you mean vector"),
+        ("ninfer_quantize/*/vector/T1.K63.*/ties/0", "did you mean T1.K64."),
+        ("?/?", "'?' is no part of an id there; `tileproof list` shows what there is"),
+        ("ninfer_quantize/*/*/*/*/*/*/*", "'*' is no part of an id there"),
+    ],
+)
+def test_a_glob_that_matches_nothing_is_told_by_the_part_that_does_not(glob: str, hint: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        select((glob,))
+    assert hint in (refused.value.hint or "")
