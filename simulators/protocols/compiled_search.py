@@ -409,9 +409,7 @@ def _enter(table: Words, states: Words, parents: Ints32, room: Room, one: int, n
 
 
 @borrowing_inlined
-def _enter_all(
-    table: Words, states: Words, parents: Ints32, lasts: Ints32, room: Room, made: int, notes: Ints
-) -> None:
+def _enter_all(table: Words, states: Words, parents: Ints32, lasts: Ints32, room: Room, made: int, notes: Ints) -> None:
     """Enter the successors of a batch."""
     for one in range(made):
         number = room.found[one] if room.found[one] >= 0 else _enter(table, states, parents, room, one, notes)
