@@ -12,6 +12,7 @@ from runner_fakes import OTHER, SMALL, Behaviour, FakeRunner
 
 from tileproof.conformance import cli
 from tileproof.conformance.events import CaseFinished, CaseNotRun, FindingFound, RunFinished, RunStarted, read_events
+from tileproof.conformance.sanitizer import Tool
 from tileproof.conformance.target import Coordinates, Target
 from tileproof.conformance.worker import Runner
 
@@ -31,7 +32,7 @@ def use(monkeypatch: pytest.MonkeyPatch, sim: Behaviour, gpu: Behaviour | None =
     }
 
     def chosen(
-        coordinates: Sequence[Coordinates], *, deadline_s: float, pages: Sequence[Path] = ()
+        coordinates: Sequence[Coordinates], *, deadline_s: float, pages: Sequence[Path] = (), tool: Tool | None = None
     ) -> dict[Target, Runner]:
         return {place.target: runners[place.target] for place in coordinates if place.target in runners}
 
