@@ -26,11 +26,13 @@ def sizes() -> Iterator[tuple[Model, Reductions]]:
         yield Election(blocks).model(), NOTHING_LEFT_OUT
     for parts in (2, 3, 4, 5, 6, 7):
         yield SplitK(parts).model(), ALL_REDUCTIONS
-    for stages in (2, 3, 4, 5):
+    for stages in (2, 3, 4, 5, 6, 7, 8):
         yield TmaRing(stages, 3 * stages, 2).model(), ALL_REDUCTIONS
-    for consumers in (1, 2, 4, 8):
-        yield TmaRing(2, 6, consumers).model(), ALL_REDUCTIONS
-    for stages in (2, 3, 4, 5):
+    for stages in (2, 3, 4, 5, 6, 7):
+        yield TmaRing(stages, 3 * stages, 8).model(), ALL_REDUCTIONS
+    for stages in (3, 4, 5):
+        yield TmaRing(stages, 3 * stages, 2).model(), Reductions(partial_order=False)
+    for stages in (2, 3, 4, 5, 6, 7):
         yield CpAsyncRing(stages, 3 * stages, 2).model(), ALL_REDUCTIONS
     for tiles in (1, 2):
         yield MulticastRing(2, 2, tiles, 1).model(), ALL_REDUCTIONS
@@ -38,21 +40,28 @@ def sizes() -> Iterator[tuple[Model, Reductions]]:
 
 def main() -> None:
     """Prints a line for each size."""
-    Search(Election(2).model(), ALL_REDUCTIONS).run(progress=True)  # loads the compiled search
-    show(f"{'states':>10} {'steps':>10} {'asked':>8} {'whole s':>8} {'alone s':>8} {'alone M/s':>9}  model")
+    Search(TmaRing(5, 15, 4).model(), ALL_REDUCTIONS).run(progress=True)  # loads the compiled search
+    head = ("states", "steps", "asked", "whole s", "M/s", "alone s", "M/s")
+    show(f"{head[0]:>10} {head[1]:>10} {head[2]:>7} {head[3]:>8} {head[4]:>5} {head[5]:>8} {head[6]:>5}  model")
     for model, reductions in sizes():
         began = time.process_time()
         search = Search(model, reductions)
         verdict = search.run(progress=True)
         whole = time.process_time() - began
         alone = min(_again(search) for _ in range(3))
-        rate = verdict.states / alone / 1e6
-        name = model.name if reductions is ALL_REDUCTIONS else f"{model.name}, nothing left out"
-        asked = search.asked
-        show(f"{verdict.states:10,} {verdict.steps:10,} {asked:8,} {whole:8.3f} {alone:8.4f} {rate:9.2f}  {name}")
+        rates = (verdict.states / seconds / 1e6 for seconds in (whole, alone))
+        counts = f"{verdict.states:10,} {verdict.steps:10,} {search.asked:7,}"
+        show(f"{counts} {whole:8.3f} {next(rates):5.2f} {alone:8.4f} {next(rates):5.2f}  {_name(model, reductions)}")
+
+
+def _name(model: Model, reductions: Reductions) -> str:
+    if reductions == ALL_REDUCTIONS:
+        return model.name
+    return f"{model.name}, {'rows exchanged' if reductions.symmetry else 'nothing'} left out"
 
 
 def _again(search: Search) -> float:
+    search.rewind()
     began = time.process_time()
     search.again()
     return time.process_time() - began

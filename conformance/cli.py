@@ -247,6 +247,10 @@ def env() -> None:
     _say(describe(to_json(capture())))
 
 
+# With which typer leaves on Ctrl-C, without a word.
+_INTERRUPTED = 130
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code.
 
@@ -260,6 +264,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         app(given, prog_name="tileproof")
     except SystemExit as leaving:
+        if leaving.code == _INTERRUPTED:
+            _complain("interrupted", "")
         return leaving.code if leaving.code in (AGREE, FINDING, ERROR, GIT_SKIP) else ERROR
     except Refusal as refusal:
         _complain(refusal.message, refusal.hint)

@@ -29,7 +29,7 @@ class SearchProgress:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._next = time.monotonic() + PLAIN_INTERVAL_S
+        self._next: float | None = None
         self._bar: Progress | None = None
         if stream.isatty():
             self._bar = Progress(TextColumn("{task.description}"), console=open_console(stream), transient=True)
@@ -50,6 +50,8 @@ class SearchProgress:
         """Take note of how far it is."""
         if self._bar is not None:
             self._bar.update(self._task, description=progress_line(searched))
+        elif self._next is None:  # the clock starts with the search, not with what it loads
+            self._next = time.monotonic() + PLAIN_INTERVAL_S
         elif time.monotonic() >= self._next:
             self._next = time.monotonic() + PLAIN_INTERVAL_S
             self._stream.write(progress_line(searched) + "\n")

@@ -31,6 +31,7 @@ from tileproof.simulators.protocols.compiled_search import (
     DONE,
     ENDS,
     FULL,
+    LEVEL_END,
     NEXT,
     NOTES,
     PAUSED,
@@ -48,6 +49,8 @@ from tileproof.simulators.protocols.tables import Ints, Ints32, Words, tables_of
 from tileproof.simulators.protocols.trace import Trace, broken, process_names, trace_along
 
 DEFAULT_STATES = 50_000_000
+MOST_STATES = (1 << 31) - 2
+"""Numbers of states have 32 bits."""
 # Room that is not used costs nothing but addresses.
 _FIRST_ROOM, _GROWTH = 1 << 20, 4
 # States between two looks at the clock, and at whether the user has interrupted.
@@ -145,6 +148,8 @@ class Search:
         self, model: Model, reductions: Reductions, most_states: int = DEFAULT_STATES, watch: Watch | None = None
     ) -> None:
         self._model, self._reductions, self._most_states, self._watch = model, reductions, most_states, watch
+        if most_states > MOST_STATES:
+            raise Refusal(f"{most_states} states; a search has room for {MOST_STATES} at most")
         check_first(model)
         self._layout = layout_of(model)
         self._tables = tables_of(model, self._layout)
@@ -180,6 +185,12 @@ class Search:
 
     def _grow(self) -> None:
         room = _GROWTH * len(self._states)
+        try:
+            self._make_room(room)
+        except MemoryError:
+            raise Refusal(f"{self._model.name}: no memory for more than {self._count} states") from None
+
+    def _make_room(self, room: int) -> None:
         states, parents = np.zeros((room, self._layout.words), np.uint64), np.zeros(room, np.int32)
         lasts = np.zeros(room, np.int32)
         for new, old in ((states, self._states), (parents, self._parents), (lasts, self._lasts)):
@@ -292,14 +303,21 @@ class Search:
         roles = self._model.roles
         return frozenset(roles[role].actions[action].words for role, action in self._memory.movers.dropped)
 
+    def rewind(self) -> None:
+        """Go back to the first state, with all that is known and all room; to be followed by `again`."""
+        self._notes[UNTIL] = self._count
+        for slot in (NEXT, STEPS, ENDS, DEPTH, LEVEL_END):
+            self._notes[slot] = 0
+        self._notes[COUNT] = 1
+        self._table[:] = 0
+        self._lasts[:] = 0
+        compiled_search.fill(self._table, self._states, 1)
+
     def again(self) -> None:
-        """Search once more, knowing all steps and with all room: what the compiled search takes by itself."""
-        states = self._count
-        self._begin()
-        self._notes[UNTIL] = states
+        """Search once more: what the compiled search takes by itself."""
         status = self._advance(self._notes)
         assert status == DONE
-        assert self._count == states
+        assert self._count == self._notes[UNTIL]
 
     def _advance(self, notes: Ints) -> int:
         status: int = compiled_search.advance(

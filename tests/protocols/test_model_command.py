@@ -59,6 +59,10 @@ def test_a_proved_model_has_no_trace_to_draw(tmp_path: Path, capsys: pytest.Capt
         (["split-k", "--blocks", "3"], "--blocks has no meaning for split-k"),
         (["election", "--slots", "9"], "9 slots; it must lie in 1..4"),
         (["election", "--blocks", "4", "--states", "100", "--whole"], "more than 100 states"),
+        (["tma-ring", "--stages", "0"], "0 stages; it must lie in 1..8"),
+        (["tma-ring", "--consumers", "9"], "9 consumers; it must lie in 1..8"),
+        (["tma-ring", "--tiles", "99999999999999999999"], "99999999999999999999 tiles; it must lie in 0..30"),
+        (["tma-ring", "--replay"], "no kernel has this fault"),
     ],
 )
 def test_what_has_no_meaning_is_refused(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,11 +70,22 @@ def test_what_has_no_meaning_is_refused(arguments: list[str], words: str, capsys
     assert words in capsys.readouterr().err
 
 
+def test_an_interrupted_search_says_so_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tileproof.simulators.protocols.search.decide", interrupted)
+    assert main(["model", "split-k"]) == 2
+    assert capsys.readouterr().err == "error: interrupted\n"
+
+
 def test_how_far_a_search_is_goes_to_stderr(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tileproof.conformance.protocol_progress.PLAIN_INTERVAL_S", 0.0)
-    assert main(["model", "election", "--blocks", "4", "--slots", "1"]) == 0
+    assert main(["model", "election", "--blocks", "4"]) == 0
     shown = capsys.readouterr()
     assert "states, " not in shown.out.splitlines()[-1]
     assert progress_line(Progress(2_000_000, 1_500_000, 70, 0.5)) == (

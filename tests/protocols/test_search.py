@@ -58,6 +58,8 @@ def test_an_action_that_waits_and_changes_something_is_refused() -> None:
 
 
 def test_a_model_with_too_many_states_is_refused() -> None:
+    with pytest.raises(Refusal, match="a search has room for 2147483646 at most"):
+        search(Election(4).model(), most_states=1 << 31)
     with pytest.raises(Refusal, match="more than 20000 states"):
         search(Election(4).model(), NOTHING_LEFT_OUT, most_states=20_000)
 

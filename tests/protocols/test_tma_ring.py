@@ -15,12 +15,11 @@ RIGHT = (
     *(TmaRing(stages, 5, 2, lag=1, overlays=False) for stages in (2, 3)),
 )
 LARGE = (
-    *(TmaRing(stages, 3 * stages, 1) for stages in (2, 3, 4, 5)),
-    *(TmaRing(stages, 3 * stages, 2) for stages in (2, 3, 4, 5)),
-    *(TmaRing(2, 6, consumers) for consumers in range(3, 9)),
-    TmaRing(4, 12, 4),
-    TmaRing(3, 9, 8),
-    *(TmaRing(stages, 4, 2) for stages in (6, 7, 8)),
+    *(TmaRing(stages, 3 * stages, consumers) for consumers in (1, 2) for stages in range(2, 9)),
+    *(TmaRing(stages, 3 * stages, 4) for stages in range(2, 8)),
+    *(TmaRing(stages, 3 * stages, 8) for stages in range(2, 9)),
+    *(TmaRing(3, 9, consumers) for consumers in (3, 5, 6, 7)),
+    *(TmaRing(stages, tiles, 2) for stages in (6, 7, 8) for tiles in (4, 2 * stages)),
 )
 READ = "a consumer reads a slot that does not hold its tile"
 STUCK = "nobody can go on: producer waits for an empty slot"

@@ -19,8 +19,8 @@ from tileproof.simulators.ptx.machine.warp import WARP_SHIFT
 from tileproof.simulators.ptx.program import Kind, Program
 
 # Turns that a move's warps have for themselves before others help, every other turn; and turns after which a move whose
-# warps cannot go on is given up.
-_ALONE_TURNS, _MOST_TURNS = 4, 512
+# warps cannot go on is given up, or only poll for what a later move brings.
+_ALONE_TURNS, _MOST_TURNS, _MOST_OWN_TURNS = 4, 512, 2048
 # Steps of a turn of those that help.
 _HELPING_STEPS = 32
 
@@ -84,8 +84,8 @@ class Scripted(Friendly):
         """See `Schedule.next_turn`."""
         while self.made < len(self._script.moves):
             of_move = _of(running, self._script.moves[self.made].warps)
-            if not of_move.size and self._turns >= _MOST_TURNS:
-                self._next_move()  # its warps have ended without the instruction, or wait for ever
+            if self._turns >= (_MOST_OWN_TURNS if of_move.size else _MOST_TURNS):
+                self._next_move()  # its warps have ended without the instruction, or wait for ever, or poll for ever
                 continue
             self._turns += 1
             is_helped = not of_move.size or (self._turns > _ALONE_TURNS and self._turns % 2 == 0)
