@@ -1,6 +1,7 @@
 """Run on a machine with a GPU: a sample of mutants of compiled kernels, each on the case that kills it on the CPU.
 
 python tests/h200/mutants.py EVIDENCE.json [COUNT [SECONDS [WORKERS]]]
+python tests/h200/mutants.py EVIDENCE.json --hung OLD.json      what hung in an earlier run, once more, one at a time
 
 A mutant's PTX is assembled by the driver and runs below the unchanged launcher in a worker of its own kind: one that
 crashes or hangs is killed, and that is its finding. Workers share the GPU; one that hung beside others runs once more
@@ -12,7 +13,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -38,7 +39,7 @@ REPEATS = 3
 DEADLINE_S = 5.0
 MOST_SECONDS = 280.0
 """After which no further mutant is begun: a worker that dies takes long to replace."""
-HUNG, AGAIN_S = str(FindingKind.TIMEOUT), 90.0
+HUNG, AGAIN_S, PATIENT_S = str(FindingKind.TIMEOUT), 130.0, 30.0
 """What runs once more alone, and for so many seconds beyond the others."""
 AS_SHIPPED = 0
 
@@ -139,21 +140,45 @@ def run(numbers: Sequence[int], end: float, threads: int) -> dict[int, list[str]
         return dict(answer for answer in pool.map(one, numbers) if answer is not None)
 
 
-def main() -> None:
+def as_shipped(names: Iterable[str]) -> dict[str, list[str]]:
+    """Kinds of findings of cases on the kernels as they are; a cold machine may take its time."""
+    worker = Worker(make_device, deadline_s=PATIENT_S)
+    worker.open(Coordinates(Target.GPU))
+    found = {name: kinds(worker, find_case(name), AS_SHIPPED) for name in names}
+    worker.close()
+    return found
+
+
+def hung_again(old: dict[str, Any], end: float) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+    """The rows of an earlier run and its cases as shipped with findings, what hung in it judged anew."""
+    shipped = as_shipped(old["shipped_with_findings"])
+    rows: list[dict[str, Any]] = old["mutants"]
+    numbers = {one.id: number for number, one in enumerate(sample(), 1)}
+    found = run([numbers[row["id"]] for row in rows if HUNG in row["gpu"]], end, 1)
+    return [{**row, "gpu": found.get(numbers[row["id"]], row["gpu"])} for row in rows], shipped
+
+
+def judge_sample() -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+    """A row for each mutant of the sample, and what is found in their cases on the kernels as they are."""
     count = int(sys.argv[2]) if len(sys.argv) > 2 else len(sample())
     most = float(sys.argv[3]) if len(sys.argv) > 3 else MOST_SECONDS
     threads = int(sys.argv[4]) if len(sys.argv) > 4 else 1
     start = time.perf_counter()
-    worker = Worker(make_device, deadline_s=DEADLINE_S)
-    worker.open(Coordinates(Target.GPU))
-    shipped = {name: kinds(worker, find_case(name), AS_SHIPPED) for name in {one.case for one in sample()[:count]}}
-    worker.close()
+    shipped = as_shipped({one.case for one in sample()[:count]})
     found = run(range(1, 1 + min(count, len(sample()))), start + most, threads)
     hung = [number for number, kinds_ in found.items() if threads > 1 and HUNG in kinds_]
     found |= run(hung, start + most + AGAIN_S, 1)
-    rows: list[dict[str, Any]] = [
-        {**asdict(sample()[number - 1]), "gpu": kinds_} for number, kinds_ in sorted(found.items())
-    ]
+    return [{**asdict(sample()[number - 1]), "gpu": kinds_} for number, kinds_ in sorted(found.items())], shipped
+
+
+def main() -> None:
+    start = time.perf_counter()
+    if sys.argv[2:3] == ["--hung"]:
+        old = json.loads(Path(sys.argv[3]).read_text())
+        rows, shipped = hung_again(old, start + AGAIN_S)
+        start -= old["seconds"]
+    else:
+        rows, shipped = judge_sample()
     text = json.dumps(evidence(rows, shipped, time.perf_counter() - start), indent=1) + "\n"
     Path(sys.argv[1]).write_text(text)
     sys.stdout.write("\n".join(text.splitlines()[-30:]) + "\n")

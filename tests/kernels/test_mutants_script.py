@@ -73,3 +73,13 @@ def test_mutants_that_workers_share_are_each_judged_once_and_none_after_the_end(
     found = script.run(range(1, 5), float("inf"), 3)
     assert list(found.values()) == [["1"], ["2"], ["not run: division by zero"], ["4"]]
     assert script.run(range(1, 5), 0.0, 3) == {}
+
+
+def test_what_hung_is_judged_anew_and_nothing_else(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [one.id for one in script.sample()[:3]]
+    rows = [{"id": one, "gpu": found} for one, found in zip(ids, (["mismatch"], ["timeout"], []), strict=True)]
+    monkeypatch.setattr(script, "as_shipped", lambda names: {name: [] for name in names})
+    monkeypatch.setattr(script, "kinds", lambda worker, case, number: [f"anew {number}"])
+    again, shipped = script.hung_again({"mutants": rows, "shipped_with_findings": {"a": ["timeout"]}}, float("inf"))
+    assert [row["gpu"] for row in again] == [["mismatch"], ["anew 2"], []]
+    assert shipped == {"a": []}
