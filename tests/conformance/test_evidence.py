@@ -51,3 +51,13 @@ def test_the_ptx_that_ran_on_the_gpu_is_the_ptx_that_is_simulated() -> None:
     recorded = evidence("quantize_rows.json")
     assert module.compiler == recorded["compiler"]
     assert hashlib.sha256(module.ptx.encode()).hexdigest() == recorded["ptx_sha256"]
+
+
+def test_the_gpu_alone_gave_the_bytes_that_both_devices_gave() -> None:
+    confirmed = evidence("confirmed.json")
+    both = [evidence(name)["digests"] for name in DIGESTS]
+    assert confirmed["failed"] == []
+    assert sum(len(group["cases"]) for group in confirmed["launched"]) == confirmed["passed"]
+    without = {case for case in confirmed["other"] if not any(case in one for one in both)}
+    assert {case.split("/")[0] for case in without} <= {"ninfer_linear_swiglu"}
+    assert all(digest in {one.get(case, digest) for one in both} for case, digest in confirmed["other"].items())
