@@ -21,7 +21,7 @@ RIGHT = (
     CpAsyncRing(1, 3, 2),
 )
 LARGE = (
-    *(replace(kind, stages=stages, tiles=3 * stages) for stages in (3, 4, 5, 6, 7) for kind in KINDS),
+    *(replace(kind, stages=stages, tiles=3 * stages) for stages in range(3, 9) for kind in KINDS),
     *(replace(kind, stages=stages, tiles=3 * stages, warps=3) for stages in (3, 4, 5) for kind in KINDS),
     *(replace(kind, stages=3, tiles=9, warps=4) for kind in KINDS),
     *(replace(kind, tiles=6, warps=8) for kind in KINDS),

@@ -15,9 +15,8 @@ RIGHT = (
     *(TmaRing(stages, 5, 2, lag=1, overlays=False) for stages in (2, 3)),
 )
 LARGE = (
-    *(TmaRing(stages, 3 * stages, consumers) for consumers in (1, 2) for stages in range(2, 9)),
-    *(TmaRing(stages, 3 * stages, 4) for stages in range(2, 8)),
-    *(TmaRing(stages, 3 * stages, 8) for stages in range(2, 9)),
+    *(TmaRing(stages, 3 * stages, consumers) for consumers in (1, 2, 4, 8) for stages in range(2, 9)),
+    *(TmaRing(stages, 3 * stages, consumers, lag=1, overlays=False) for consumers in (1, 2) for stages in range(2, 7)),
     *(TmaRing(3, 9, consumers) for consumers in (3, 5, 6, 7)),
     *(TmaRing(stages, tiles, 2) for stages in (6, 7, 8) for tiles in (4, 2 * stages)),
 )
