@@ -28,7 +28,7 @@ lint: $(VENV)/.dev ## ruff, mypy --strict and the four floors
 	$(BIN)/lint-imports
 
 slow: $(VENV)/.dev ## the tests that take minutes, two published models of matrix units among them
-	$(PIP) --editable '.[witness]'
+	$(PIP) --editable '.[witness,cluster]'
 	$(BIN)/python -m pytest -q -m slow tests
 
 foreign: $(VENV)/.dev $(VENV)/foreign/.fetched ## kernels that nobody here wrote, of Triton and CUTLASS (fetches 150 MB)

@@ -12,6 +12,7 @@ import sys
 import traceback as tracebacks
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
@@ -117,6 +118,10 @@ def check(
         Tool | None, typer.Option(help="Run the GPU's cases under this tool of compute-sanitizer.")
     ] = None,
     jobs: Annotated[int, typer.Option(help="Processes that share the cases.", min=1, max=MAX_JOBS)] = 1,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Hand cases out on a Ray cluster: its address, auto or local."),
+    ] = None,
     shard: Annotated[
         str | None, typer.Option(metavar="I/N", help="Only the I-th of N like parts of the cases, 1 to N.")
     ] = None,
@@ -167,7 +172,10 @@ def check(
     else:
         there = 0
     setup = Helpers(jobs, crash_dir, deadline, sanitize)
-    run: Run = SideBySide(plan, setup) if jobs > 1 else _alone(plan, setup)
+    if cluster is not None:
+        run: Run = _on_cluster(plan, setup, cluster)
+    else:
+        run = SideBySide(plan, setup) if jobs > 1 else _alone(plan, setup)
     raise typer.Exit(follow(run, Console(chosen, crashes=crash_dir), events, there))
 
 
@@ -298,6 +306,18 @@ def _waivers(path: Path | None, fault: str | None) -> tuple[Waiver, ...]:
 def _alone(plan: Plan, setup: Helpers) -> Session:
     runners = runners_for(plan.coordinates, deadline_s=setup.deadline_s, tool=setup.tool)
     return Session(plan, CrashFolder(setup.crashes), runners)
+
+
+def _on_cluster(plan: Plan, setup: Helpers, address: str) -> Run:
+    from tileproof.conformance.cluster.actors import Cluster
+    from tileproof.conformance.cluster.check import OnCluster
+
+    gpus = int(Target.GPU in {place.target for place in plan.coordinates})
+    return OnCluster(
+        plan,
+        replace(setup, crashes=setup.crashes.resolve()),
+        Cluster(address, setup.jobs if setup.jobs > 1 else 0, gpus),
+    )
 
 
 def _must_have_tool(places: Sequence[Coordinates]) -> None:

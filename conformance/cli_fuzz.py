@@ -2,9 +2,10 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,11 @@ from tileproof.conformance.cli_pages import contracts_of
 from tileproof.conformance.crash import DEFAULT_FOLDER
 from tileproof.conformance.target import Target, parse_targets
 from tileproof.oracle.refusal import Refusal
+
+if TYPE_CHECKING:
+    from tileproof.conformance.fuzz.campaign import Crew
+    from tileproof.conformance.fuzz.console import FuzzConsole
+    from tileproof.conformance.fuzz.round_work import Setup
 
 USUAL_SECONDS = 60.0
 CORPUS = Path(".tileproof") / "corpus"
@@ -34,10 +40,14 @@ def fuzz(
     events: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every event here, as NDJSON.")] = None,
     crash_dir: Annotated[Path, typer.Option(help="Folder of crash files.", metavar="DIR")] = DEFAULT_FOLDER,
     deadline: Annotated[float | None, typer.Option(help="Seconds for a case or a launch.", min=0.1)] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Play on a Ray cluster: its address, auto or local.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Workers of the cluster; 0 for all.", min=0, max=1024)] = 0,
 ) -> None:
     """Search for cases that fail: shapes, views, routes, schedules and bits of inputs, drawn and shrunk."""
     from tileproof.conformance.cli_run import follow
-    from tileproof.conformance.fuzz.campaign import Alone, Campaign, Search
+    from tileproof.conformance.fuzz.campaign import Alone, Campaign, Crew, Search
     from tileproof.conformance.fuzz.console import FuzzConsole
     from tileproof.conformance.fuzz.round_work import Player, Setup
     from tileproof.conformance.registry import registered
@@ -49,12 +59,31 @@ def fuzz(
         limit = seconds if seconds is not None or examples is not None else USUAL_SECONDS
         where = str(page) if page else ""
         setup = Setup(parse_targets(target), archs, crash_dir, fault, where, deadline, limit)
-        _must_be_there(setup.targets, setup.archs, chosen)
+        if cluster is None:
+            if jobs > 1:
+                raise Refusal(
+                    "--jobs is given without --cluster", hint="--cluster local takes the cores of this machine"
+                )
+            _must_be_there(setup.targets, setup.archs)
         console = FuzzConsole(crashes=crash_dir, page=where, err=sys.stderr)
-        campaign = Campaign(Search(chosen, setup, corpus, seed, examples, limit), Alone(Player(setup, console.tell)))
+        crew: Crew = Alone(Player(setup, console.tell)) if cluster is None else _crew(setup, cluster, jobs, console)
+        campaign = Campaign(Search(chosen, setup, corpus, seed, examples, limit), crew)
         console.campaign = campaign
         code = follow(campaign, console, events)
     raise typer.Exit(code)
+
+
+def _crew(setup: "Setup", address: str, jobs: int, console: "FuzzConsole") -> "Crew":
+    from tileproof.conformance.cluster.actors import Cluster
+    from tileproof.conformance.cluster.fuzz import ClusterCrew
+
+    return ClusterCrew(absolute(setup), Cluster(address, jobs, int(Target.GPU in setup.targets)), console.done)
+
+
+def absolute(setup: "Setup") -> "Setup":
+    """With paths that a process in another folder understands."""
+    page = str(Path(setup.page).resolve()) if setup.page else ""
+    return replace(setup, crashes=setup.crashes.resolve(), page=page)
 
 
 def _archs(names: Sequence[str]) -> tuple[str, ...]:
@@ -84,7 +113,7 @@ def _chosen(patterns: Sequence[str], of_page: Sequence[str], fault: str | None) 
     return tuple(chosen)
 
 
-def _must_be_there(targets: Sequence[Target], archs: Sequence[str], contracts: Sequence[str]) -> None:
+def _must_be_there(targets: Sequence[Target], archs: Sequence[str]) -> None:
     """A target that cannot run is refused before anything is drawn. Raises: Refusal, saying what is missing."""
     from tileproof.conformance.session import runner_for
     from tileproof.conformance.target import Coordinates

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Protocol
@@ -10,13 +10,13 @@ from typing import Protocol
 import numpy as np
 
 from tileproof.conformance.environment import capture
-from tileproof.conformance.events import Event, RunStarted
+from tileproof.conformance.events import Event, RunFinished, RunStarted
 from tileproof.conformance.fuzz.corpus import Corpus
 from tileproof.conformance.fuzz.round_work import Done, Player, Setup, Work
 from tileproof.conformance.fuzz.strategy import by_contract
 from tileproof.conformance.fuzz.trial import Trial
 from tileproof.conformance.session import Plan, Run
-from tileproof.conformance.tally import Tally
+from tileproof.conformance.tally import AGREE, ERROR, Tally
 
 ROUND = 20
 """Trials that are drawn before another contract has its turn."""
@@ -46,6 +46,17 @@ class Search:
     seconds: float | None = None
 
 
+@dataclass(frozen=True)
+class LostRound:
+    """A round that could not be played, and why."""
+
+    work: Work
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.work.contract}: {self.work.examples} trials of seed {self.work.seed} lost: {self.reason}"
+
+
 class Crew(Protocol):
     """Who plays rounds: this process, several, or a cluster."""
 
@@ -56,8 +67,8 @@ class Crew(Protocol):
     def hand_out(self, work: Work) -> None:
         """Begin a round."""
 
-    def take(self) -> Iterator[Done | Event]:
-        """Wait for a round to end: what came of it, or events that say how it was lost. Nothing where none runs."""
+    def take(self) -> Iterator[Done | LostRound]:
+        """Wait for a round to end: what came of it, or that it was lost. Nothing where none runs."""
 
     def close(self) -> None:
         """Let everything go."""
@@ -79,7 +90,7 @@ class Alone:
         """See `Crew`."""
         self._work.append(work)
 
-    def take(self) -> Iterator[Done | Event]:
+    def take(self) -> Iterator[Done | LostRound]:
         """See `Crew`."""
         while self._work:
             yield self.player.play(self._work.pop())
@@ -97,6 +108,7 @@ class Campaign(Run):
         shrinking: trials that only served to shrink.
         kept: how many trials this search has added to the corpus.
         wrong: what is wrong with files of the corpus.
+        lost: rounds that nobody could play: a search that found nothing is then none that may say so.
 
     Args:
         search: what is searched.
@@ -111,6 +123,7 @@ class Campaign(Run):
         self.corpus = Corpus(search.corpus)
         self.drawn = self.shrinking = self.kept = 0
         self.wrong: list[str] = []
+        self.lost: list[LostRound] = []
         self._crew = crew
         self._known: dict[str, dict[str, str]] = {name: {} for name in search.contracts}
         self._begun: Mapping[str, tuple[Trial, ...]] = {}
@@ -124,7 +137,11 @@ class Campaign(Run):
         )
         yield from self._counted((start,))
         yield from self._counted(self.all_cases())
-        yield from self._closing("the search has ended")
+        for event in self._closing("the search has ended"):
+            if isinstance(event, RunFinished) and event.exit_code == AGREE and self.lost:
+                yield replace(event, exit_code=ERROR)
+            else:
+                yield event
 
     def all_cases(self) -> Iterator[Event]:
         """Kept trials first, then rounds, contracts in turns."""
@@ -142,7 +159,10 @@ class Campaign(Run):
             ended = False
             for one in self._crew.take():
                 ended = True
-                yield from self._hear(one) if isinstance(one, Done) else (one,)
+                if isinstance(one, Done):
+                    yield from self._hear(one)
+                else:
+                    self.lost.append(one)
             if not more and not ended:
                 return
 

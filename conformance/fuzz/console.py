@@ -86,6 +86,7 @@ class FuzzConsole(Console):
         found = "nothing new found" if not campaign.signatures else f"{campaign.signatures} different signatures found"
         shrinking = f", {campaign.shrinking} further trials to shrink them" if campaign.shrinking else ""
         lines = [f"{found}{shrinking}; {campaign.kept} trials kept in {campaign.search.corpus}"]
+        lines += [str(one) for one in campaign.lost[:3]]
         lines += [f"not read: {one}" for one in campaign.wrong[:3]]
         if len(campaign.wrong) > 3:
             lines.append(f"not read: {len(campaign.wrong) - 3} more files of the corpus")
