@@ -15,7 +15,12 @@ RIGHT = (
     Election(4, pairs=1, host_clears=True),
     Election(2, launches=4),
 )
-LARGE = (*(Election(blocks) for blocks in range(6, 10)), Election(5, slots=2), Election(6, pairs=1))
+LARGE = (
+    *(Election(blocks) for blocks in range(6, 10)),
+    Election(5, slots=2),
+    Election(6, across=2, slots=2),
+    Election(6, pairs=1),
+)
 
 CASTS = "a block casts with the scale of another launch"
 LOST = "the last block publishes without the maximum of some block, or with one of another launch"
