@@ -139,6 +139,7 @@ def test_ctrl_c_ends_a_campaign_of_mutants_which_then_goes_on(tmp_path: Path) ->
     assert 1 <= before <= path.read_text().count("\n") == 8
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_and_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run.ndjson"
     arguments = ["check", *IDS, "--events", str(path), "--crash-dir", str(tmp_path / "crashes")]

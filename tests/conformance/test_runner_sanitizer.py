@@ -59,6 +59,7 @@ def test_what_the_tool_reports_is_a_finding_of_the_case_once_for_a_cause(tool: P
         assert result.route == "scalar"
 
 
+@pytest.mark.slow
 def test_a_case_that_the_tool_has_nothing_to_say_of_passes_and_a_crash_is_still_one(tool: Path) -> None:
     for device, kinds in ((runner_fakes.simulated, []), (runner_fakes.exits, [FindingKind.CRASH])):
         worker = Worker(device, sanitizer=Sanitizer(Tool.RACECHECK))
@@ -83,6 +84,7 @@ def test_a_hang_ends_with_everything_that_the_tool_started(tool: Path) -> None:
         os.killpg(pid, 0)
 
 
+@pytest.mark.slow
 def test_the_silence_of_a_tool_that_was_blind_is_no_verdict(tool: Path) -> None:
     tool.write_text(FAKE.replace("{more}", BLIND))
     worker = Worker(runner_fakes.simulated, sanitizer=Sanitizer(Tool.MEMCHECK))
