@@ -20,13 +20,22 @@ from tileproof.conformance.target import Coordinates, Schedule
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.program import Program
 
+_GRIDS = ((96, 64, 2), (64, 96, 2), (96, 64, 3), (95, 63, 2), (63, 95, 2), (95, 63, 3))
+_STAGES = (1, 2, 3, 4)
+_WINDOW = 33  # more than a warp has lanes
+
 SCALED: Mapping[str, tuple[Mapping[str, int], ...]] = {
-    "astrai_quantize": tuple(
-        {"R": rows, "C": columns, "B": blocks}
-        for rows, columns, blocks in ((64, 96, 2), (96, 64, 2), (96, 64, 3), (63, 95, 2), (95, 63, 2), (95, 63, 3))
+    "astrai_quantize": (
+        *({"R": rows, "C": columns, "B": blocks, "S": 4, "W": _WINDOW} for rows, columns, blocks in _GRIDS),
+        *(
+            {"R": rows, "C": columns, "B": 2, "S": stage, "W": _WINDOW}
+            for stage in _STAGES[:-1]
+            for rows, columns in ((96, 64), (95, 63))
+        ),
     )
 }
-"""Of contracts whose kernels elect a block: dimensions with which so many blocks run, each with work of its own."""
+"""Of contracts whose kernels elect a block: dimensions with which so many blocks run, each with work of its own, and
+every form of the ring: what one form needs another may not, as a barrier among lanes where there is a single slot."""
 
 MOST_SCALED = 1
 """Cases that are scaled, of those that reach the mutant: the cheapest."""
