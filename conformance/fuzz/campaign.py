@@ -94,6 +94,8 @@ class Alone:
         """See `Crew`."""
         while self._work:
             yield self.player.play(self._work.pop())
+            if self.player.interrupted:
+                raise KeyboardInterrupt
 
     def close(self) -> None:
         """See `Crew`."""

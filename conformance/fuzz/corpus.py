@@ -81,16 +81,15 @@ class Corpus:
         return found, wrong
 
     def keep(self, trial: Trial, why: Iterable[str], lines: Iterable[str] = ()) -> bool:
-        """Keep a trial if it shows anything that none did. Returns whether it did."""
+        """Keep a trial if it shows anything that none did. Returns whether it is kept."""
         new_why = tuple(one for one in why if one not in self.known)
         new_lines = tuple(sorted(line for line in lines if line not in self.known))
         if not new_why and not new_lines:
             return False
         self.known |= {*new_why, *new_lines}
-        self._write(Kept(FORMAT, str(trial.case), trial.place, trial.edits, new_why, new_lines))
-        return True
+        return self._write(Kept(FORMAT, str(trial.case), trial.place, trial.edits, new_why, new_lines))
 
-    def _write(self, kept: Kept) -> None:
+    def _write(self, kept: Kept) -> bool:
         key = json.dumps([kept.case, to_json(kept.place), to_json(kept.edits)])
         name = hashlib.sha256(key.encode()).hexdigest()[:16]
         path = self.folder / kept.case.split("/")[0] / f"{name}.json"
@@ -104,11 +103,15 @@ class Corpus:
                 beside.unlink(missing_ok=True)
         except OSError as error:
             self.failure = self.failure or f"corpus {path} cannot be written: {error.strerror}"
+            return False
+        return True
 
 
 def read_kept(path: Path) -> Kept:
     """One file. Raises: Refusal where it is damaged, too large or of another form."""
     try:
+        if not path.is_file():
+            raise Refusal("no regular file")
         if path.stat().st_size > MAX_FILE_BYTES:
             raise Refusal(f"{path.stat().st_size} bytes, a kept trial has at most {MAX_FILE_BYTES}")
         data = parse_json(path.read_bytes(), str(path))

@@ -112,6 +112,9 @@ class Done:
 class Player:
     """Plays rounds in this process.
 
+    Attributes:
+        interrupted: Ctrl-C ended a round: what it had found is told as it is, and nothing more is to be played.
+
     Args:
         setup: of the search.
         tell: is told of each explored trial at once.
@@ -119,6 +122,7 @@ class Player:
 
     def __init__(self, setup: Setup, tell: Tell = lambda judged: None) -> None:
         self.setup = setup
+        self.interrupted = False
         self._tell = tell
         self._runners: dict[Target, Runner] = runners_for(
             setup.places, deadline_s=setup.deadline_s, pages=[Path(setup.page)] if setup.page else ()
@@ -139,9 +143,8 @@ class Player:
         until = self._shrink_until()
         for signature, found in explored.smallest.items():
             if signature not in crashes:
-                shrinker = Shrinker(self._scope(work), self._shrinking_judge(signature, found), signature, until)
-                shrunk = self._finish(shrinker.shrink(found), signature, found)
-                runs += shrinker.runs
+                shrunk, tried = self._shrunk(work, signature, found, until)
+                runs += tried
                 least.append(shrunk)
                 crashes |= {name: crash for name, crash in _crashes(shrunk).items() if name not in crashes}
         known = {**work.known, **crashes}
@@ -153,6 +156,16 @@ class Player:
         ]
         shows += [Shows(one.trial, True, _why(one)) for one in least]
         return Done(work, tuple(events), tuple(shows), crashes, explored.shrinking + runs)
+
+    def _shrunk(self, work: Work, signature: str, found: Judged, until: Callable[[], bool]) -> tuple[Judged, int]:
+        """The least trial that shows a signature, and how many were tried; after Ctrl-C the one that was found."""
+        if not self.interrupted:
+            try:
+                shrinker = Shrinker(self._scope(work), self._shrinking_judge(signature, found), signature, until)
+                return self._finish(shrinker.shrink(found), signature, found), shrinker.runs
+            except KeyboardInterrupt:
+                self.interrupted = True
+        return self.judge(self.setup.crashes).run(found.trial), 0
 
     def close(self) -> None:
         """Let all devices go, and the folder of trials that were not kept."""
@@ -166,15 +179,21 @@ class Player:
 
     def _explore(self, work: Work) -> Explored:
         until = None if work.left_s is None else time.monotonic() + work.left_s
-        known = frozenset(work.known)
-        result = self._again(work, known, until)
-        if work.examples:
-            allowance = Allowance(work.examples, until, self._shrink_s())
-            Round(self._scope(work), self.judge(), known, work.seed, allowance, self._tell, result).run()
+        known, result = frozenset(work.known), Explored()
+        try:
+            self._again(work, known, until, result)
+            if work.examples:
+                allowance = Allowance(work.examples, until, self._shrink_s())
+                Round(self._scope(work), self.judge(), known, work.seed, allowance, self._tell, result).run()
+        except KeyboardInterrupt:
+            self.interrupted = True
+            for judged in result.judged:
+                for signature in (one for one in judged.signatures if one not in known):
+                    result.smallest.setdefault(signature, judged)
         return result
 
-    def _again(self, work: Work, known: frozenset[str], until: float | None) -> Explored:
-        result, judge = Explored(), self.judge()
+    def _again(self, work: Work, known: frozenset[str], until: float | None, result: Explored) -> None:
+        judge = self.judge()
         for trial in work.again:
             if until is not None and time.monotonic() >= until:
                 break
@@ -184,7 +203,6 @@ class Player:
             for signature in judged.signatures:
                 if signature not in known:
                     result.smallest.setdefault(signature, judged)
-        return result
 
     def _shrink_s(self) -> float:
         return max(LEAST_SHRINK_S, SHRINK_SHARE * (self.setup.seconds or 0))
@@ -217,7 +235,7 @@ class Player:
         return "; ".join((*filter(None, (least.origin or least.trial.origin,)), *elsewhere))
 
     def _lines(self, number: int, judged: Judged) -> frozenset[str]:
-        counted = number % COUNTED_OF == 0 and Target.SIM in self.setup.targets and judged.ran
+        counted = not self.interrupted and number % COUNTED_OF == 0 and Target.SIM in self.setup.targets and judged.ran
         return reached(judged.trial, self.setup.fault) if counted else frozenset()
 
 

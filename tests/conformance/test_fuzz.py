@@ -12,10 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from tileproof.conformance.case import Shape
 from tileproof.conformance.cli import main
 from tileproof.conformance.contract import REFUSED, Arrays
-from tileproof.conformance.events import CaseFinished, FindingFound, RunFinished, read_events
+from tileproof.conformance.events import CaseFinished, Event, FindingFound, RunFinished, read_events
+from tileproof.conformance.fuzz.campaign import Alone, Campaign, Search
 from tileproof.conformance.fuzz.codes import telling_codes
 from tileproof.conformance.fuzz.corpus import Corpus
 from tileproof.conformance.fuzz.explore import Allowance, Explored, Round
+from tileproof.conformance.fuzz.judge import Judged
+from tileproof.conformance.fuzz.round_work import Player, Setup
 from tileproof.conformance.fuzz.shrink import Shrinker
 from tileproof.conformance.fuzz.strategy import space_of, trials
 from tileproof.conformance.fuzz.trial import Edit, Trial
@@ -240,3 +243,40 @@ def test_a_contract_without_a_space_is_searched_among_the_sizes_of_its_cases() -
     assert space.extents["K"].holds(37)
     assert not space.extents["K"].holds(38 * 38)
     assert space.takes(Shape(()))
+
+
+def test_what_a_round_had_found_is_told_and_kept_when_ctrl_c_ends_it(tmp_path: Path) -> None:
+    setup = Setup((Target.SIM,), ("sm_90a",), tmp_path / "crashes", "tail-not-written")
+
+    def tell(judged: Judged) -> None:
+        if judged.signatures:
+            raise KeyboardInterrupt
+
+    campaign = Campaign(Search((QUANTIZE,), setup, tmp_path / "corpus", 3, 12), Alone(Player(setup, tell)))
+    told: list[Event] = []
+
+    def listen() -> None:
+        for event in campaign.events():
+            told.append(event)
+
+    with pytest.raises(KeyboardInterrupt):
+        listen()
+    told.extend(campaign.interrupted())
+    campaign.close()
+    found = [event for event in told if isinstance(event, FindingFound)]
+    assert {path.stem for path in (tmp_path / "crashes").glob("*.json")} == {event.crash for event in found} != set()
+    assert campaign.kept
+    assert isinstance(told[-1], RunFinished)
+    assert told[-1].interrupted
+
+
+def test_a_corpus_reads_nothing_that_does_not_end_and_counts_what_it_could_write(tmp_path: Path) -> None:
+    folder = tmp_path / QUANTIZE
+    folder.mkdir()
+    (folder / "a.json").symlink_to("/dev/zero")
+    assert Corpus(tmp_path).read([QUANTIZE]) == ([], [f"{folder / 'a.json'}: no regular file"])
+    (tmp_path / "file").write_text("")
+    trial = Trial(find_case("ninfer_quantize/fp8_quantize_rows/vector/T1.K64.f32/ties/0"), PLACE)
+    corpus = Corpus(tmp_path / "file")
+    assert not corpus.keep(trial, ("route scalar",))
+    assert "cannot be written" in corpus.failure
