@@ -58,7 +58,8 @@ def test_shipped_kernels_keep_their_contract(contract: Any) -> None:
 @every_contract
 def test_shipped_kernels_keep_their_contract_on_every_case_of_the_full_tier(contract: Any, arch: str) -> None:
     for case in contract.cases(Tier.FULL):
-        assert run_case(case, Device(arch=arch, schedule="friendly")).findings == (), case
+        if (arch, case.route) != ("sm_89", "tma"):  # which `check` tells as not run: no tensor copies
+            assert run_case(case, Device(arch=arch, schedule="friendly")).findings == (), case
 
 
 @pytest.mark.slow
