@@ -4,13 +4,14 @@ The session emits events and knows no reader; console, event file and later JUni
 session. One line of the file is one event: an object whose field "event" names the type, in kebab case.
 """
 
+import fcntl
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Any, Self
 
 from tileproof.conformance.environment import Environment
 from tileproof.conformance.finding import Finding, Why
@@ -249,7 +250,7 @@ class EventFile:
         there: how many events it holds already: it is then written on, and the first so many that come are those.
 
     Raises:
-        Refusal: the file cannot be opened.
+        Refusal: the file cannot be opened, or another run is writing it.
     """
 
     def __init__(self, path: Path, there: int = 0) -> None:
@@ -257,9 +258,21 @@ class EventFile:
         self._path = path
         self._there = there
         try:
-            self._file = path.open("a" if there else "w", encoding="utf-8", buffering=1)
+            self._file = path.open("a", encoding="utf-8", buffering=1)
+            if path.is_file():
+                self._take(anew=not there)
         except OSError as error:
             raise Refusal(f"{path}: cannot be written: {error.strerror}", hint="give another --events FILE") from None
+
+    def _take(self, *, anew: bool) -> None:
+        """Keep the file from other runs until it is closed; one that begins anew is emptied only then."""
+        try:
+            hold(self._file, self._path)
+        except Refusal:
+            self._file.close()
+            raise
+        if anew:
+            self._file.truncate(0)
 
     def receive(self, event: Event) -> None:
         """Append one event."""
@@ -284,6 +297,14 @@ class EventFile:
 
     def _fail(self, error: OSError) -> None:
         self.failure = f"{self._path}: cannot be written: {error.strerror}"
+
+
+def hold(file: IO[Any], path: Path) -> None:
+    """Keep an open file from other runs until it is closed. Raises: Refusal where one has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Refusal(f"{path}: another run is writing it", hint="give another --events FILE") from None
 
 
 def event_line(event: Event) -> str:

@@ -24,6 +24,7 @@ from tileproof.conformance.events import (
     RunStarted,
     TargetsCompared,
     event_line,
+    hold,
     read_event,
 )
 from tileproof.conformance.records import shorten
@@ -119,10 +120,12 @@ def rewrite(path: Path, events: Iterable[Event]) -> None:
     """Put these events in the place of a file's, so that it has the old or the new ones whatever happens.
 
     Raises:
-        Refusal: the folder cannot be written.
+        Refusal: the folder cannot be written, or the file's run still goes on.
     """
     beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     try:
+        with path.open("rb") as old:
+            hold(old, path)
         try:
             with beside.open("x", encoding="utf-8") as file:
                 file.writelines(map(event_line, events))

@@ -132,3 +132,16 @@ def test_the_environment_names_versions_and_no_machine() -> None:
     environment = capture()
     assert environment.tileproof != "none"
     assert environment.nvrtc.startswith("13.0")
+
+
+def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "run.ndjson"
+    event = CaseNotRun("a/b", Target.SIM, "why")
+    with EventFile(path) as first:
+        first.receive(event)
+        with pytest.raises(Refusal, match="another run is writing it"):
+            EventFile(path)
+    assert list(read_events(path)) == [event]
+    with EventFile(path):
+        pass
+    assert path.read_bytes() == b""

@@ -19,6 +19,7 @@ from tileproof.conformance.events import (
     CaseExplained,
     CaseFinished,
     Event,
+    EventFile,
     FindingFound,
     RunFinished,
     RunStarted,
@@ -222,3 +223,14 @@ def test_two_states_of_a_checkout_that_is_modified_have_two_names(
         states.append(environment._git_state())
     assert len(set(states)) == 3
     assert [state.split()[1] for state in states] == ["clean", "modified", "modified"]
+
+
+def test_a_run_that_still_goes_on_is_not_taken_over(tmp_path: Path) -> None:
+    plan = Plan(CASES, (SIM,))
+    path = tmp_path / "run.ndjson"
+    with EventFile(path) as going:
+        going.receive(plan.start)
+        with pytest.raises(Refusal, match="another run is writing it"):
+            resumed(plan, path, None)
+    assert told(path) == [plan.start]
+    assert resumed(plan, path, None)[1:] == (path, 1)
