@@ -7,13 +7,18 @@ from typing import Annotated
 import typer
 
 from tileproof.conformance.cli_history import Db, since
+from tileproof.conformance.cli_pages import contracts_of
 from tileproof.conformance.crash import DEFAULT_FOLDER, CrashFolder
+from tileproof.conformance.registry import registered
 
 MOST_TOLD = 4
 
 
 def triage(
     crashes: Annotated[list[str], typer.Argument(metavar="CRASH...", help="Short ids or paths of crash files.")],
+    page: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Run this page, which has the cases' contract.")
+    ] = None,
     crash_dir: Annotated[Path, typer.Option(help="Folder of crash files.", metavar="DIR")] = DEFAULT_FOLDER,
     db: Db = None,
 ) -> None:
@@ -26,7 +31,8 @@ def triage(
     found = False
     folder = CrashFolder(crash_dir)
     for path in [folder.find(name) for name in crashes]:
-        answer = explain(path)
+        with registered(contracts_of(page or ())):
+            answer = explain(path)
         sys.stdout.write(f"{path.stem}  {answer.record.case}\n")
         for place, one in enumerate(answer.explanations[:MOST_TOLD], 1):
             sys.stdout.write(f"  {place}. {one}\n")

@@ -42,6 +42,7 @@ from tileproof.conformance.target import Coordinates, Target
 from tileproof.conformance.waivers.telling import waiver_lines
 
 MAX_FAILURES = 20
+MAX_NOTES = 5
 PLAIN_INTERVAL_S = 5.0
 """Seconds between two lines of progress where there is no terminal."""
 
@@ -100,6 +101,7 @@ class Console:
         self._reasons: list[TargetUnavailable] = []
         self._not_run: Counter[tuple[Target, str]] = Counter()
         self._lost: dict[str, CrashFileFailed] = {}
+        self._notes: Counter[tuple[Target, str]] = Counter()
 
     def receive(self, event: Event) -> None:
         """Show one event, or keep it for the end."""
@@ -121,6 +123,7 @@ class Console:
             case CaseExplained():
                 self._explained.append(event)
             case CaseFinished():
+                self._notes.update((event.target, note) for note in event.notes)
                 self._progress.step(failed=not event.passed and not event.waived)
             case CaseErrored():
                 self._errors.append(event)
@@ -143,6 +146,7 @@ class Console:
         self._print(_error_lines(self._errors, self._lost.keys(), self._crashes, self._page))
         self._print(waiver_lines(self._waived, self._broken_waivers))
         self._print(["", *_summary(event, self._places, self._why_not(event))])
+        self._print(_note_lines(self._notes))
         if self._fault is not None:
             self._print(_caught(self._fault, {found.finding.kind for found in self._findings}))
         for line in _warnings(tuple(self._lost.values())):
@@ -287,6 +291,16 @@ def _summary(event: RunFinished, places: tuple[Coordinates, ...], why_not: list[
         lines.append(f"outputs of the targets: {event.compared} compared, {event.differing} differ")
     lines.append(f"{event.seconds:.1f} s on {_places(places)}" + ("; interrupted" if event.interrupted else ""))
     return lines
+
+
+def _note_lines(notes: Counter[tuple[Target, str]]) -> list[str]:
+    """What the device says without failing a case: races of equal values, how much an approximation leaves open."""
+    lines = [
+        f"{target}: note in {cases} {'case' if cases == 1 else 'cases'}: {text}"
+        for (target, text), cases in notes.most_common(MAX_NOTES)
+    ]
+    left = len(notes) - MAX_NOTES
+    return [*lines, f"{left} more notes are not shown; --events FILE holds all"] if left > 0 else lines
 
 
 def _count_line(count: TargetCount) -> str:

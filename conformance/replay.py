@@ -68,7 +68,7 @@ def replay(path: Path, runners: Mapping[Target, Runner], *, target: Target | Non
     record = None
     try:
         record, inputs = read_crash(path)
-        case = _known_case(record)
+        case = known_case(record)
         if inputs is None:
             inputs = _regenerate(record, case)
         places = record.coordinates if target is None else _moved(record.coordinates, target)
@@ -81,7 +81,7 @@ def replay(path: Path, runners: Mapping[Target, Runner], *, target: Target | Non
     return Replay(path, Outcome.FAILED if findings else Outcome.FIXED, record, findings)
 
 
-def _known_case(record: CrashRecord) -> Case:
+def known_case(record: CrashRecord) -> Case:
     """The case, if this run knows its contract: a page that the file names is not run unless it is given by hand."""
     case = parse_case(record.case)
     if record.page and case.contract not in contracts():

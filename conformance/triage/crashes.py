@@ -7,7 +7,7 @@ from tileproof.conformance.crash import CrashRecord, read_crash
 from tileproof.conformance.environment import capture
 from tileproof.conformance.faults import fault
 from tileproof.conformance.records import to_json
-from tileproof.conformance.registry import find_case
+from tileproof.conformance.replay import known_case
 from tileproof.conformance.target import Target, open_device
 from tileproof.conformance.triage.cause import Cause
 from tileproof.conformance.triage.explanation import Explanation, Strength
@@ -36,7 +36,7 @@ def explain(path: Path) -> Answer:
     record, inputs = read_crash(path)
     place = record.coordinates[0]
     device = open_device(replace(place, target=Target.SIM))
-    scene = observe(find_case(record.case), device, fault=fault(record.fault) if record.fault else None, inputs=inputs)
+    scene = observe(known_case(record), device, fault=fault(record.fault) if record.fault else None, inputs=inputs)
     if scene.findings:
         return Answer(record, triage(scene))
     return Answer(record, tuple(_unseen(record)))

@@ -99,6 +99,9 @@ class Note:
     where: Where
     count: int = 1
 
+    def __str__(self) -> str:
+        return f"{self.message}, at {self.where.place}"
+
 
 @dataclass(frozen=True)
 class SharedUse:

@@ -41,7 +41,7 @@ def all_of(workers: "Actors[int, int]", tasks: int) -> list[Answered[int, int] |
 
 
 def use(monkeypatch: pytest.MonkeyPatch, ray: FakeRay) -> None:
-    monkeypatch.setitem(sys.modules, "ray", ray)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "ray", ray)
 
 
 def ends(events: list[Event]) -> Counter[str]:
@@ -126,7 +126,7 @@ def test_without_ray_or_a_cluster_it_is_one_line(
         "error: no cluster at 'nowhere': Could not find any running Ray instance."
     )
 
-    monkeypatch.setitem(sys.modules, "ray", None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "ray", None)
     for command in (["check", str(SMALL[0])], ["fuzz", "metainfer_pack"]):
         assert main([*command, "--cluster", "local"]) == 2
         error = capsys.readouterr().err

@@ -39,7 +39,7 @@ from tileproof.conformance.session import Plan, Session
 from tileproof.conformance.target import Target
 from tileproof.conformance.worker import InProcess, Worker
 
-SMOKE = contracts()["ninfer_quantize"].cases(Tier.SMOKE)
+SMOKE = tuple(contracts()["ninfer_quantize"].cases(Tier.SMOKE))
 SMALL = tuple(case for case in SMOKE if case.shape.size("T") * case.shape.size("K") < 200)[:16]
 IDS = tuple(map(str, SMALL))
 PATIENCE_S = 120.0
@@ -213,7 +213,7 @@ def test_a_full_disk_under_everything_leaves_the_verdict_and_no_half_file(tmp_pa
 def test_a_full_disk_under_a_report_is_one_line(tmp_path: Path, option: str) -> None:
     path = tmp_path / "run.ndjson"
     cases = [str(case) for case in SMOKE]
-    events = [
+    events: list[Event] = [
         Plan(SMOKE, (runner_fakes.SIM,)).start,
         *(CaseErrored(case, Target.SIM, "", f"no verdict {case}") for case in cases),
     ]

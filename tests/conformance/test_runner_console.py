@@ -6,10 +6,10 @@ import pytest
 import runner_fakes as fakes
 from runner_fakes import GPU, OTHER, SIM, SMALL, FakeRunner, small_case
 
-from tileproof.conformance.console import MAX_FAILURES, Console
+from tileproof.conformance.console import MAX_FAILURES, MAX_NOTES, Console
 from tileproof.conformance.crash import CrashFolder
 from tileproof.conformance.environment import capture
-from tileproof.conformance.events import Event, FindingFound, RunFinished, RunStarted
+from tileproof.conformance.events import CaseFinished, Event, FindingFound, RunFinished, RunStarted
 from tileproof.conformance.failure import gather
 from tileproof.conformance.faults import fault
 from tileproof.conformance.finding import Finding, FindingKind, Place
@@ -174,3 +174,16 @@ def test_both_targets_are_named_where_they_differ(tmp_path: Path) -> None:
 def _without_codes(text: str) -> str:
     parts = text.split("\x1b[")
     return parts[0] + "".join(part.partition("m")[2] for part in parts[1:])
+
+
+def noting(events: list[Event], *notes: str) -> list[Event]:
+    return [replace(one, notes=notes) if isinstance(one, CaseFinished) else one for one in events]
+
+
+def test_what_the_device_notes_is_told_once_with_how_many_cases_and_not_without_end(tmp_path: Path) -> None:
+    events = events_of(tmp_path)
+    ended = sum(isinstance(one, CaseFinished) for one in events)
+    assert f"sim: note in {ended} cases: equal values, at a.cu:1\n" in show(noting(events, "equal values, at a.cu:1"))
+    assert "note" not in show(events)
+    many = noting(events, *map(str, range(MAX_NOTES + 2)))
+    assert "2 more notes are not shown; --events FILE holds all\n" in show(many)

@@ -33,7 +33,7 @@ from tileproof.conformance.side_by_side import Helpers, SideBySide
 from tileproof.conformance.target import Target
 from tileproof.oracle.refusal import Refusal
 
-SMOKE = contracts()["ninfer_quantize"].cases(Tier.SMOKE)
+SMOKE = tuple(contracts()["ninfer_quantize"].cases(Tier.SMOKE))
 CASES = SMOKE[:6]
 SMALL = tuple(case for case in SMOKE if case.shape.size("T") * case.shape.size("K") < 100)[:4]
 BAD = str(CASES[1])
@@ -99,7 +99,7 @@ def test_a_case_that_did_not_run_on_every_target_is_run_again(tmp_path: Path) ->
     def ended(case: str, target: Target) -> CaseFinished:
         return CaseFinished(case, target, True, "vector", 0.1, "d")
 
-    events = [start, ended(one, Target.SIM), ended(one, Target.GPU), ended(two, Target.SIM)]
+    events: list[Event] = [start, ended(one, Target.SIM), ended(one, Target.GPU), ended(two, Target.SIM)]
     path.write_text("".join(map(event_line, events)))
     assert read_before(path).cases == {one}
     path.write_text("".join(map(event_line, events[:3])))

@@ -96,9 +96,10 @@ def test_a_crash_file_runs_no_page(tried: Try) -> None:
     tried("try", "fill.cu")
     (crash,) = Path(".tileproof/crashes").glob("*.json")
     put("fill_page.py", "from pathlib import Path\nPath('ran').touch()\n" + FILL_PAGE)
-    code, out, _ = tried("replay", crash.stem)
-    assert code == 2
-    assert "a page, 'fill_page.py', and a crash file runs no code" in out
+    for command in ("replay", "triage"):
+        code, out, err = tried(command, crash.stem)
+        assert code == 2
+        assert "a page, 'fill_page.py', and a crash file runs no code" in out + err
     record = json.loads(crash.read_text())
     record.pop("checksum")
     crash.write_text(json.dumps(seal({**record, "page": "\x1b[31m/tmp/../evil.py"})))
@@ -107,6 +108,9 @@ def test_a_crash_file_runs_no_page(tried: Try) -> None:
     assert not Path("ran").exists()
     assert tried("replay", crash.stem, "--page", "fill_page.py")[0] == 1
     assert Path("ran").exists()
+    code, out, _ = tried("triage", crash.stem, "--page", "fill_page.py")
+    assert code == 1
+    assert "never written" in out
 
 
 def test_pages_leave_the_contracts_as_they_were(tried: Try) -> None:
