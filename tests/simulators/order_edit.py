@@ -14,7 +14,9 @@ from textwrap import dedent, indent
 from types import CodeType, FunctionType
 from typing import Any
 from unittest.mock import patch
+from weakref import WeakKeyDictionary
 
+from tileproof.simulators.ptx.machine import plan
 from tileproof.simulators.ptx.machine.order import compiled_order, compiled_warps
 
 _MACHINE = "tileproof.simulators.ptx.machine"
@@ -60,7 +62,8 @@ def exchanged(function: FunctionType, code: CodeType) -> Iterator[None]:
     before = function.__code__
     function.__code__ = code
     try:
-        yield
+        with patch.object(plan, "_PLANS", WeakKeyDictionary()):  # which hold what the function made
+            yield
     finally:
         function.__code__ = before
 
