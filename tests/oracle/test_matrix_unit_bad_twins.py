@@ -226,8 +226,7 @@ def convert_by(conversion: Conversion) -> Callable[[Unit], Unit]:
 class MadeUp(Conversion):
     """One that no unit has, which the record would refuse."""
 
-    def __post_init__(self) -> None:
-        pass
+    def __post_init__(self) -> None: ...
 
 
 NEAREST_FLOAT32 = MadeUp("RN-FP32", FLOAT32, kept_bits=23, nearest=True)
