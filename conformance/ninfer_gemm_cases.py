@@ -25,9 +25,11 @@ TMA, FALLBACK = "tma", "fallback"
 SMALL = 3 * TILE_ROWS * TILE_ROWS
 """Products of a shape that the fallback takes beside the tiled routes."""
 
-LARGE_WEIGHT = 640 * 1024
-"""Elements of a weight from which on a case takes the simulator four seconds and more: of the soak tier. The depths
-that it takes from the two widest operators are in the full tier of the other three."""
+TILE_TOKENS = 64
+LARGE = 448 * 1024
+"""Elements of the weight, times tiles of tokens, from which on a case takes the simulator three seconds and more: of
+the soak tier. The depths and families that it takes from the two widest operators are in the full tier of the others.
+"""
 
 OF_ROUNDING = ("near-ties", "tiny")
 """Families that every route of every operator sees once, and that come in no turn."""
@@ -181,7 +183,7 @@ def _views(rows: int) -> Iterator[Shape]:
 
 def _long(shape: Shape) -> bool:
     """Whether it is left to the soak tier."""
-    return shape.size("N") * shape.size("K") >= LARGE_WEIGHT
+    return -(-shape.size("T") // TILE_TOKENS) * shape.size("N") * shape.size("K") >= LARGE
 
 
 def _further(site: CallSite, routes: Routes) -> Iterator[Case]:

@@ -1,5 +1,7 @@
 """A run in several processes: one case at a time goes to each, and its events come back.
 
+Without a budget each process keeps to neighbouring cases (see `shares`); within one, cases go out in their order.
+
 Each process has its own simulator, and its own worker for the GPU where that is a target; no case depends on which
 process ran it, since every case has a fresh device. One process goes first, alone, until its first case has ended:
 on a machine without a cache of compiled code the others would compile the same engine beside it.
@@ -11,10 +13,10 @@ and a fresh process takes the others. Events of a case follow each other in the 
 import multiprocessing
 import os
 import signal
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import count
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -33,6 +35,7 @@ from tileproof.conformance.events import (
 from tileproof.conformance.registry import registered
 from tileproof.conformance.sanitizer import Tool
 from tileproof.conformance.session import Plan, Run, Session, runners_for
+from tileproof.conformance.shares import Shares
 from tileproof.conformance.target import Target
 from tileproof.conformance.unheard import unheard
 
@@ -67,6 +70,7 @@ class _CaseEnded:
 class _Helper:
     """A process, and what it has told of the case that it is running."""
 
+    number: int
     process: SpawnProcess
     connection: Connection
     case: Case | None = None
@@ -84,7 +88,8 @@ class SideBySide(Run):
     def __init__(self, plan: Plan, helpers: Helpers) -> None:
         super().__init__(plan)
         self._setup = helpers
-        self._left = deque(plan.left)
+        self._left = Shares(plan.left, apart=plan.budget_s is None)
+        self._numbers = count()
         self._helpers: list[_Helper] = []
         self._unavailable: set[Target] = set()
         self._deaths = 0
@@ -114,7 +119,7 @@ class SideBySide(Run):
         with unheard():
             process.start()
         theirs.close()
-        self._helpers.append(_Helper(process, ours))
+        self._helpers.append(_Helper(next(self._numbers), process, ours))
 
     def _hear(self, helper: _Helper) -> Iterator[Event]:
         try:
@@ -151,7 +156,7 @@ class SideBySide(Run):
             self._helpers.remove(helper)
             _end(helper)
             return
-        helper.case = self._left.popleft()
+        helper.case = self._left.take(helper.number)
         with suppress(OSError):  # it has died: the next `recv` says so
             helper.connection.send(helper.case)
 
@@ -172,7 +177,7 @@ class SideBySide(Run):
         """No process lives long enough to end a case."""
         reason = f"{self._deaths} processes died one after another; try --jobs 1"
         while self._left:
-            case = self._left.popleft()
+            case = self._left.take(0)
             for place in self.plan.coordinates:
                 yield CaseErrored(str(case), place.target, "", reason)
 
