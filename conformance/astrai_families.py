@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tileproof.conformance.astrai_setting import Setting
+from tileproof.conformance.astrai_setting import WIDE, Setting
 from tileproof.oracle.formats import FloatFormat, source_format
 
 Array = NDArray[Any]
@@ -158,6 +158,13 @@ def _tiny(setting: Setting, random: Random) -> Made:
     return Made(_from_bits(bits, setting.types.x), FLOOR, history)
 
 
+def _wide_margins(setting: Setting, random: Random) -> Made:
+    """Subnormal maxima and histories, which the widest margins make ordinary scales of."""
+    made = _tiny(setting, random)
+    history = random.integers(1, 1 << 23, setting.window).astype(np.uint32).view(np.float32)
+    return Made(made.x, made.scale, history)
+
+
 FAMILIES: Mapping[str, Callable[[Setting, Random], Made]] = {
     "all-codes": _all_codes,
     "ties": _ties,
@@ -173,6 +180,7 @@ FAMILIES: Mapping[str, Callable[[Setting, Random], Made]] = {
     "infinite": _infinite,
     "nan-history": _nan_history,
     "tiny": _tiny,
+    WIDE: _wide_margins,
 }
 
 

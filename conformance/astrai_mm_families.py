@@ -200,6 +200,13 @@ def tiny(of: Setting, random: Random) -> Inputs:
     return Inputs(a, b, _bias(of, np.zeros(of.columns), 1.0), 2.0**-134, 1.0, 2.0**126)
 
 
+def nothing(of: Setting, random: Random) -> Inputs:
+    """Sums of zeros by a huge scale: an accumulator that did not begin at 0 is far from it afterwards."""
+    left, right = _shapes(of)
+    a = np.zeros(left, np.uint8)
+    return Inputs(a, _finite(of, right, random), _bias(of, np.zeros(of.columns), 1.0), 2.0**125, 1.0, 2.0**20)
+
+
 FAMILIES: Mapping[str, Callable[[Setting, Random], Inputs]] = {
     "on-grid": on_grid,
     "normal": normal,
@@ -213,4 +220,5 @@ FAMILIES: Mapping[str, Callable[[Setting, Random], Inputs]] = {
     "cancelled-bias": cancelled_bias,
     "near-ties": near_ties,
     "tiny": tiny,
+    "nothing": nothing,
 }

@@ -101,7 +101,7 @@ def _smoke(routes: Routes) -> Iterator[Case]:
     yield _case(routes, "nte4m3", (130, 20, 192), "one-hot", route=LARGE)
     yield _case(routes, "nte4m3", (20, 130, 192), "one-hot", route=LARGE_LEAN)
     yield _case(routes, "nte4m3", (1, 1, 1), "on-grid")
-    for family in ("near-ties", "tiny"):
+    for family in ("near-ties", "tiny", "nothing"):
         yield _case(routes, "nte4m3", (17, 9, 33), family)
         yield _case(routes, "nte4m3o8", (17, 9, 33), family)
     yield _case(routes, "nte4m3", (577, 65, 16), "one-hot")
@@ -114,7 +114,7 @@ def _smoke(routes: Routes) -> Iterator[Case]:
     yield _case(routes, "nte4m3", (4, 8, 32), "normal", batches=(3, 2))
 
 
-_IN_NO_TURN = ("bias-alone", "cancelled-bias", "near-ties", "tiny")
+_IN_NO_TURN = ("bias-alone", "cancelled-bias", "near-ties", "tiny", "nothing")
 
 
 def _full(routes: Routes) -> Iterator[Case]:
@@ -145,6 +145,8 @@ def _full(routes: Routes) -> Iterator[Case]:
     yield from every_ring(routes)
     yield from every_variant(routes)
     yield from roundings(routes)
+    yield from every_end(routes)
+    yield from every_epilogue(routes)
 
 
 def _soak(routes: Routes) -> Iterator[Case]:
@@ -170,5 +172,27 @@ def roundings(routes: Routes) -> Iterator[Case]:
     """One whole tile of each compiled variant: products cut instead of rounded, and flushed."""
     variants = product(LAYOUTS, FORMATS, OUTPUTS, (SMALL, SMALL_LEAN, LARGE, LARGE_LEAN))
     for (layout, name, output, route), family in product(variants, ("near-ties", "tiny")):
-        extent = 64 if route.startswith("64") else 128
+        extent = _extent(route)
         yield _case(routes, f"{layout}{name}{output}", (extent, extent, 32), family, route=route)
+
+
+def every_end(routes: Routes) -> Iterator[Case]:
+    """Every end of a vector of 16 bytes on each layout, tile and ring: of a row along K, of a line along M or N, and of
+    a row of the output, in a tile that is almost whole."""
+    for layout, route, end in product(LAYOUTS, (SMALL, SMALL_LEAN, LARGE, LARGE_LEAN), range(1, 17)):
+        extent = _extent(route) - 16 + end
+        yield _case(routes, f"{layout}e4m3", (extent, extent, end), "normal", route=route)
+
+
+def every_epilogue(routes: Routes) -> Iterator[Case]:
+    """Each compiled variant on several tiles with a bias of either type, the last tiles partial; and on a whole tile
+    whose sums are zeros."""
+    for layout, name, output, route in product(LAYOUTS, FORMATS, OUTPUTS, (SMALL, SMALL_LEAN, LARGE, LARGE_LEAN)):
+        extent = _extent(route)
+        for bias in ("b16", "b8"):
+            yield _case(routes, f"{layout}{name}{bias}{output}", (extent + 1, extent + 5, 33), "normal", route=route)
+        yield _case(routes, f"{layout}{name}{output}", (extent, extent, 32), "nothing", route=route)
+
+
+def _extent(route: str) -> int:
+    return 64 if route.startswith("64") else 128

@@ -8,6 +8,7 @@ Worked example, x = [[896, -3]] in bf16, multiplier 0.5, a ring of window 2 for 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -104,7 +105,8 @@ def expected_route(shape: Shape) -> str:
     """Rows alone by address; tiles by address and extents; only contiguous tensors, and a step only for bf16."""
     of = setting(shape)
     is_step_of_another_type = of.is_step and shape.dtype[:4] != "bf16"
-    if is_padded(shape) or of.window == 0 or not 0 < of.blocks <= MOST_BLOCKS or is_step_of_another_type:
+    has_no_window = of.window == 0 and of.stage is not None
+    if is_padded(shape) or has_no_window or not 0 < of.blocks <= MOST_BLOCKS or is_step_of_another_type:
         return REFUSED
     x, rows, transposed = (shape.view(short).offset for short in "xrt")
     if of.types.transposed is None:
@@ -123,10 +125,10 @@ def is_padded(shape: Shape) -> bool:
 def inputs(case: Case) -> Arrays:
     """The generated inputs of a case."""
     of = setting(case.shape)
-    if of.window == 0:
+    if of.window == 0 and of.stage is not None:
         return {spec.name: np.zeros(spec.shape, spec.dtype) for spec in tensors(case.shape) if spec.role.is_read}
     _, random = generators(case)
-    made = generate(case.family, of, random)
+    made = generate(case.family, replace(of, window=max(of.window, 1)), random)
     values: dict[str, NDArray[Any]] = {"x": np.ascontiguousarray(made.x)}
     if of.brings_scale:
         with np.errstate(all="ignore"):

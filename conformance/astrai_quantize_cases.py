@@ -5,10 +5,10 @@ has every residue of rows and of columns mod the tile for each type, format and 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count, cycle, product
+from itertools import count, cycle, islice, product
 
 from tileproof.conformance.astrai_families import FAMILIES
-from tileproof.conformance.astrai_setting import CONTRACT, DIMENSIONS, DTYPES, FORMATS, TYPES, token
+from tileproof.conformance.astrai_setting import CONTRACT, DIMENSIONS, DTYPES, FORMATS, TYPES, WIDE, token
 from tileproof.conformance.case import Case, Dimension, Shape, View
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.space import Extent, Space
@@ -20,6 +20,9 @@ NO_RING, SEED, SELF_CLEANING, FOLD_SLOTS, DOUBLE_BUFFERED = range(5)
 
 STEP = THREADS * VECTOR_ELEMENTS
 """Elements of one step of a block, flat."""
+
+_IN_TURN = tuple(family for family in FAMILIES if family != WIDE)
+"""Families that every type sees, in turn."""
 
 _SHORT = ((9, 7), (8, 6), (5, 13), (16, 10))
 """Rows and columns of both tile routes, and of every residue mod a vector or nearly so."""
@@ -45,13 +48,13 @@ RouteOf = Callable[[Shape], str]
 
 def cases(route_of: RouteOf, tier: Tier) -> tuple[Case, ...]:
     """The cases of a tier, in a fixed order."""
-    families = cycle(FAMILIES)
+    families = cycle(_IN_TURN)
     shapes = (*_smoke(), *(_full() if tier is not Tier.SMOKE else ()))
     found = (Case(CONTRACT, NAME, route_of(shape), shape, next(families), 0) for shape in shapes)
     rich = _families() if tier is not Tier.SMOKE else _some_families()
     more = (Case(CONTRACT, NAME, route_of(shape), shape, family, seed) for shape, family, seed in rich)
-    grids = every_grid(route_of) if tier is not Tier.SMOKE else ()
-    return tuple(dict.fromkeys((*found, *more, *grids)))
+    last = (*every_grid(route_of), *every_fold(route_of)) if tier is not Tier.SMOKE else _some_folds(route_of)
+    return tuple(dict.fromkeys((*found, *more, *_some_folds(route_of), *last)))
 
 
 def every_grid(route_of: RouteOf) -> Iterator[Case]:
@@ -61,6 +64,22 @@ def every_grid(route_of: RouteOf) -> Iterator[Case]:
         for family, views in (("falling", ()), ("peak-last", (View("x", offset=1),))):
             shape = shape_of(2 * TILE_ROWS, 3 * TILE_COLUMNS, 4, stage, 2, types, *views)
             yield Case(CONTRACT, NAME, route_of(shape), shape, family, 0)
+
+
+def every_fold(route_of: RouteOf) -> Iterator[Case]:
+    """Each type on both routes without a ring and without a maximum, and with windows whose loop over the slots, four
+    turns at a time, leaves three turns or none; maxima below the least normal number."""
+    for types, views in product(TYPES, ((), (View("x", offset=1),))):
+        plain = shape_of(16, 64, 2, NO_RING, 0, types, *views)
+        yield Case(CONTRACT, NAME, route_of(plain), plain, "all-codes", 0)
+        for family, window in (("tiny", 128), (WIDE, 96)):
+            shape = shape_of(16, 64, 2, DOUBLE_BUFFERED, window, types, *views)
+            yield Case(CONTRACT, NAME, route_of(shape), shape, family, 0)
+
+
+def _some_folds(route_of: RouteOf) -> tuple[Case, ...]:
+    """The first of them."""
+    return tuple(islice(every_fold(route_of), 3))
 
 
 def shape_of(rows: int, columns: int, blocks: int, stage: int, window: int, types: str, *views: View) -> Shape:
@@ -127,7 +146,7 @@ def _edges() -> Iterator[Shape]:
 def _some_families() -> Iterator[tuple[Shape, str, int]]:
     """Each family on a tensor that has room for its targets, layouts in turn."""
     layouts = cycle(("bf16re4m3", "bf16re4m3te5m2", "f16re5m2", "f32te4m3", "f32re5m2"))
-    for family in FAMILIES:
+    for family in _IN_TURN:
         yield shape_of(25, 41, 4, DOUBLE_BUFFERED, 3, next(layouts)), family, 0
 
 
@@ -135,7 +154,7 @@ def _families() -> Iterator[tuple[Shape, str, int]]:
     """Each family with each type, in each layout and stage, with three seeds."""
     yield from _some_families()
     stages, windows = cycle(range(NO_RING, DOUBLE_BUFFERED + 1)), cycle(WINDOWS)
-    for family, types, seed in product(FAMILIES, TYPES, range(3)):
+    for family, types, seed in product(_IN_TURN, TYPES, range(3)):
         stage = next(stages)
         known = stage if stage != SEED or types.startswith("bf16") else DOUBLE_BUFFERED
         yield shape_of(25, 42, 4, known, next(windows), types), family, seed

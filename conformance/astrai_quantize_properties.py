@@ -1,6 +1,6 @@
 """What `astrai_quantize` says of each property of the catalogue."""
 
-from tileproof.conformance.astrai_setting import CONTRACT
+from tileproof.conformance.astrai_setting import CONTRACT, WIDE
 from tileproof.conformance.properties import checks as by
 from tileproof.conformance.properties.declaration import Absent, Declarations, applies, declare
 from tileproof.kernels.fp8_quantize_tensor import NAME
@@ -15,7 +15,7 @@ def properties() -> Declarations:
         P1=applies(by.families("all-codes")),
         P2=applies(by.families("ties", "subnormals", "random-bits")),
         P3=applies(by.families("specials", "only-nan", "saturation", "infinite")),
-        P4=applies(by.families("zeros", "tiny", "infinite", "nan-history", "peak-first", "peak-last")),
+        P4=applies(by.families("zeros", "tiny", "infinite", "nan-history", "peak-first", "peak-last", WIDE)),
         P5=applies(by.families("ties", "saturation", "all-codes")),
         P6=applies(
             by.state("ring"),

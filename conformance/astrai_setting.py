@@ -1,7 +1,8 @@
 """What the shape and the id of an `astrai_quantize` case say: types, outputs, ring, and what the host knows of it.
 
 Example: `R33.C65.B12.S4.W16.bf16re4m3te5m2` is 33 rows of 65 bf16 elements, to e4m3 row by row and to e5m2 transposed,
-by at most 12 blocks, with a ring of the fourth stage (double-buffered) whose window is 16. S0 has no ring.
+by at most 12 blocks, with a ring of the fourth stage (double-buffered) whose window is 16. S0 has no ring; S0.W0 has
+no tensor for the maximum either: nobody asks for it.
 """
 
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from tileproof.conformance.case import Case, Shape
 from tileproof.oracle.formats import E4M3FN, E5M2, FloatFormat
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.ring.ring_stage import RING_STAGES, Field, RingStage
+from tileproof.oracle.ring.scale_formula import MARGIN_LIMIT
 
 CONTRACT = "astrai_quantize"
 DIMENSIONS = ("R", "C", "B", "S", "W")
@@ -28,6 +30,11 @@ DTYPES: Mapping[str, np.dtype[Any]] = {
 FORMATS: Mapping[str, FloatFormat] = {"e4m3": E4M3FN, "e5m2": E5M2}
 
 MARGINS = (0, 0, 1, 3, -2, 9)
+WIDE_MARGINS = (-MARGIN_LIMIT, -101, 100, MARGIN_LIMIT)
+"""The ends of what a ring takes, and both ways in which ldexpf multiplies by a power of two."""
+
+WIDE = "wide-margins"
+"""The family whose rings have these."""
 
 MOST_BLOCKS = 132 * 8
 """Of a launch: as many as an H200 holds at a time."""
@@ -97,7 +104,7 @@ class Setting:
     @property
     def brings_amax(self) -> bool:
         """Whether the maximum is collected in a tensor of its own."""
-        return self.stage is None or self.stage.maximum_field is None
+        return self.window > 0 if self.stage is None else self.stage.maximum_field is None
 
     @property
     def is_step(self) -> bool:
@@ -120,13 +127,11 @@ class Host:
 
 
 def setting(shape: Shape) -> Setting:
-    """What a shape says. Raises: Refusal for a stage that there is not, or no window where there is no ring either."""
+    """What a shape says. Raises: Refusal for a stage that there is not."""
     rows, columns, blocks, stage, window = (shape.size(name) for name in DIMENSIONS)
     if stage > len(RING_STAGES):
         names = ", ".join(f"S{number} {one.name}" for number, one in enumerate(RING_STAGES, start=1))
         raise Refusal(f"shape {shape} has a ring of stage S{stage}", hint=f"S0 is no ring, {names}")
-    if stage == window == 0:
-        raise Refusal(f"shape {shape} has no ring, and W0; the least is W1", hint="without a ring W decides no route")
     return Setting(rows, columns, blocks, RING_STAGES[stage - 1] if stage else None, window, TYPES[shape.dtype])
 
 
@@ -142,4 +147,5 @@ def host(case: Case) -> Host:
     stage = setting(case.shape).stage
     index = int(random.integers(max(case.shape.size("W"), 1)))
     current = int(random.integers(stage.pairs)) if stage is not None else 0
-    return Host(index, current, int(random.choice(MARGINS)))
+    margins = WIDE_MARGINS if case.family == WIDE else MARGINS
+    return Host(index, current, int(random.choice(margins)))

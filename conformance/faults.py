@@ -7,6 +7,7 @@ from functools import cache
 from tileproof.conformance.astrai_linear_faults import FAULTS as ASTRAI_LINEAR
 from tileproof.conformance.astrai_mm_fp8_faults import FAULTS as ASTRAI_MM
 from tileproof.conformance.astrai_quantize_faults import FAULTS as ASTRAI_QUANTIZE
+from tileproof.conformance.astrai_scale_products_faults import FAULTS as ASTRAI_SCALES
 from tileproof.conformance.fault import Fault
 from tileproof.conformance.fp8_a8_tma_faults import FAULTS as TMA
 from tileproof.conformance.gate_faults import FAULTS as GATE
@@ -30,6 +31,6 @@ def fault(name: str) -> Fault:
 @cache
 def faults() -> Mapping[str, Fault]:
     """All faults by name."""
-    metainfer = (*PACK, *W8A8)
-    every = (*QUANTIZE, *GEMM, *TMA, *ASTRAI_QUANTIZE, *ASTRAI_MM, *ASTRAI_LINEAR, *metainfer, *GATE)
+    astrai = (*ASTRAI_QUANTIZE, *ASTRAI_MM, *ASTRAI_LINEAR, *ASTRAI_SCALES)
+    every = (*QUANTIZE, *GEMM, *TMA, *astrai, *PACK, *W8A8, *GATE)
     return {one.name: one for one in every}

@@ -251,6 +251,22 @@ def tiny(extents: Extents, random: Random) -> ProductInputs:
     return ProductInputs(x.astype(BF16), weight, scales.astype(BF16), residual.astype(BF16))
 
 
+def tiny_gates(extents: Extents, random: Random) -> ProductInputs:
+    """Products below the least normal number in one half of the weight's rows, which large ones of the other half make
+    ordinary outputs of where gates meet ups; the other way round, and both small, in other columns."""
+    codes = E4M3FN.encode(np.arange(1.0, 5.0))
+    x = E4M3FN.decode(codes[random.integers(0, 4, (extents.tokens, extents.depth))])
+    x[_pins(extents)] = LARGEST
+    weight = _without_pins(codes[random.integers(0, 4, (extents.rows, extents.depth))])
+    weight[:, 3:] = 0
+    half = max(extents.rows // 2, 1)
+    row = np.arange(extents.rows)
+    sizes = np.array([[-133, 110], [110, -133], [-70, -70]])
+    scales = np.exp2(sizes[row % half // 2 % 3, np.minimum(row // half, 1)])
+    residual = np.zeros((extents.tokens, extents.rows), BF16)
+    return ProductInputs(x.astype(BF16), weight, scales.astype(BF16), residual)
+
+
 FAMILIES: Mapping[str, Callable[[Extents, Random], ProductInputs]] = {
     "on-grid": on_grid,
     "normal": normal,
@@ -265,4 +281,5 @@ FAMILIES: Mapping[str, Callable[[Extents, Random], ProductInputs]] = {
     "cancelled-residual": cancelled_residual,
     "near-ties": near_ties,
     "tiny": tiny,
+    "tiny-gates": tiny_gates,
 }

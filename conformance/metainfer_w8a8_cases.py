@@ -6,13 +6,14 @@ kernels that split K over the grid; S = 0 is a call without. The type token is t
 
 from collections.abc import Callable, Iterator
 from itertools import cycle, product
+from math import lcm
 
 from tileproof.conformance.case import Case, Dimension, Shape, View
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.int8_layout_tokens import LAYOUT_TOKENS
 from tileproof.conformance.metainfer_w8a8_families import CONVERSION_DEPTH, FAMILIES
 from tileproof.conformance.space import Extent, Space
-from tileproof.kernels.int8_arms import ARMS, WGMMA, TileArm
+from tileproof.kernels.int8_arms import ARMS, WGMMA, WGMMA_DEPTH_STEP, WGMMA_ROWS, TileArm, WgmmaArm
 from tileproof.oracle.layouts import PACKS
 
 CONTRACT = "metainfer_w8a8_gemm"
@@ -95,6 +96,8 @@ def _smoke(routes: Routes) -> Iterator[Case]:
         yield _case(routes, SCALAR, "nk8", (3, 11, 70), family)
     yield _case(routes, "64x64x64-b2", "nk8", (20, 64, 64), "odd-scales")
     yield _case(routes, SCALAR, "nk8", (13, 13, 70), "odd-scales")
+    yield _case(routes, SCALAR, "nk8", (3, 11, 70), "small-rows")
+    yield _case(routes, "64x64x64-b2", "nk8", (20, 64, 64), "small-rows")
     yield _case(routes, "64x64x64-b2", "nk8", (16, 64, _depth()), "conversion")
     yield _case(routes, SCALAR, "nk8", (2, 64, CONVERSION_DEPTH + 1), "conversion")
     yield _case(routes, FUSED, "kn8", (16, 128, 256), "uniform", splits=3)
@@ -127,7 +130,7 @@ def _depth() -> int:
     return -(-CONVERSION_DEPTH // 64) * 64
 
 
-_IN_NO_TURN = ("conversion", "worn-counters", "odd-scales", "near-ties")
+_IN_NO_TURN = ("conversion", "worn-counters", "odd-scales", "near-ties", "small-rows")
 
 
 def _full(routes: Routes) -> Iterator[Case]:
@@ -208,3 +211,21 @@ def _roundings(routes: Routes) -> Iterator[Case]:
     # The planes are added by blocks of 256 columns: more than one, and a last one that is not full.
     for n, splits in ((320, 2), (576, 5)):
         yield _case(routes, PARTIAL, "nk8", (3, n, 64 * splits), "uniform", splits=splits)
+    yield from _whole_tiles(routes)
+
+
+def _whole_tiles(routes: Routes) -> Iterator[Case]:
+    """Tiles of production with every row and column in them: sums that float32 rounds, products below the least normal
+    number. All outputs of a thread are computed one after the other, and each can be wrong alone."""
+    tiles = {one.name: one for one in (*ARMS.values(), *WGMMA) if isinstance(one, TileArm | WgmmaArm)}
+    for route, token, _, _ in PRODUCTION:
+        arm, record = tiles[route], PACKS[LAYOUT_TOKENS[token]]
+        rows, depth = (arm.rows, arm.depth) if isinstance(arm, TileArm) else (WGMMA_ROWS, WGMMA_DEPTH_STEP)
+        whole, columns = lcm(depth, record.k_multiple), max(arm.columns, record.n_multiple)
+        for family, least in (("conversion", CONVERSION_DEPTH), ("small-rows", 64)):
+            yield _case(routes, route, token, (rows, columns, -(-least // whole) * whole), family)
+    for token, (route, splits), m in product(TOKENS, ((FUSED, 2), (PARTIAL, 2), (IN_BLOCK, 0)), (16, 32)):
+        yield _case(routes, route, token, (m, 128, 256), "small-rows", splits=splits)
+    # Counters beyond 2^32, which three does not divide: who takes their lower half alone elects another block.
+    for token, m in product(TOKENS, (15, 31)):
+        yield _case(routes, FUSED, token, (m, 128, 256), "worn-counters", splits=3)

@@ -121,6 +121,14 @@ _ODD = np.array(
 )
 
 
+def small_rows(m: int, n: int, k: int, random: Random) -> Inputs:
+    """Scales of rows so small that their products with sums are below the least normal number, by columns' scales that
+    make ordinary outputs of them."""
+    x, w = random.integers(-3, 4, (m, k)), random.integers(-3, 4, (k, n))
+    x[:, 2:] = 0
+    return Inputs(x, w, 2.0**-133 * random.uniform(1, 2, m), 2.0**125 * random.uniform(1, 2, n))
+
+
 def near_ties(m: int, n: int, k: int, random: Random) -> Inputs:
     """Products just below a tie of bf16, which float32 rounds to it, and bf16 then up: of 3 and the row's scale in even
     rows and pairs of columns, of that and the column's scale in odd ones. Cut instead of rounded they end one lower."""
@@ -157,6 +165,7 @@ FAMILIES: Mapping[str, Callable[[int, int, int, Random], Inputs]] = {
     "odd-scales": odd_scales,
     "worn-counters": worn_counters,
     "near-ties": near_ties,
+    "small-rows": small_rows,
 }
 
 

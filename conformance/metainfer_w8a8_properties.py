@@ -51,7 +51,7 @@ def properties() -> Declarations:
             by.refusals(),
             by.tested("tests/kernels/test_int8_router.py::test_every_chosen_kernel_takes_the_product_it_is_chosen_for"),
         ),
-        P20=applies(by.families("ties", "scales", "association", "conversion")),
+        P20=applies(by.families("ties", "scales", "association", "conversion", "small-rows")),
         P21=applies(by.families("uniform", "extremes", "conversion")),
         P22=applies(by.probe("anchor", f"{_ID}/scalar/M18.N11.K70.S0.nk8/uniform/0")),
         P23=applies(by.families("extremes", "conversion")),

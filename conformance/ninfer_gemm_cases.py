@@ -34,7 +34,7 @@ the soak tier. The depths and families that it takes from the two widest operato
 OF_ROUNDING = ("near-ties", "tiny")
 """Families that every route of every operator sees once, and that come in no turn."""
 
-_IN_TURN = tuple(family for family in FAMILIES if family not in OF_ROUNDING)
+_IN_TURN = tuple(family for family in FAMILIES if family not in (*OF_ROUNDING, "tiny-gates"))
 
 
 def space(site: CallSite) -> Space:
@@ -146,6 +146,8 @@ def _ragged(site: CallSite, routes: Routes) -> Iterator[Case]:
         yield _case(site, routes, _shape(5, 9 * total if total == 1 else total, 33), family)
     yield _case(site, routes, _shape(17, 3 * total, 33), "normal")
     yield _case(site, routes, _shape(1, total, 1), "on-grid")
+    if site.paired:
+        yield _case(site, routes, _shape(17, 9 * total, 33), "tiny-gates")
     if total == 1:
         yield _case(site, routes, _shape(3, TILE_ROWS, 128), "cancellation", FALLBACK)
 
@@ -205,6 +207,10 @@ def _further(site: CallSite, routes: Routes) -> Iterator[Case]:
     shapes += [(_shape(tokens, size, depth), family) for family in OF_ROUNDING for tokens, size, depth in (
         (16, rows, 128), (80, rows, 128), (17, 9 * total, 33), (16, 16 * total, 40)
     )]  # fmt: skip
+    # Every end of a row among the codes that a thread of the fallback reads one by one.
+    shapes += [(_shape(17, 9 * total, depth), "normal") for depth in range(1, 34)]
+    if site.paired:
+        shapes += [(_shape(tokens, rows, 128), "tiny-gates") for tokens in (16, 80)]
     for shape, family in shapes:
         for route in _worth(shape, routes(shape)):
             yield _case(site, routes, shape, family, route)

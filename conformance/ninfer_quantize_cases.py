@@ -15,7 +15,7 @@ from tileproof.conformance.case import Case, Shape, View
 from tileproof.conformance.families import FAMILIES, SPECIAL_ROW_KINDS, ZERO_ROW_KINDS, tiny_amaxima
 from tileproof.conformance.shapes import MODEL_WIDTHS, boundary_widths, padding_to, residue_widths, rows_shape
 from tileproof.conformance.space import Extent, Space
-from tileproof.kernels.fp8_quantize_rows import LOAD_BYTES, NAME, STORE_BYTES, THREADS
+from tileproof.kernels.fp8_quantize_rows import KEPT_BYTES, LOAD_BYTES, NAME, STORE_BYTES, THREADS
 
 CONTRACT = "ninfer_quantize"
 DTYPES: Mapping[str, np.dtype[Any]] = {
@@ -100,10 +100,11 @@ def full_cases(route_of: RouteOf) -> tuple[Case, ...]:
     ]
     views = [(shape, next(families)) for dtype in DTYPES for shape in _all_views(dtype)]
     rows = [(rows_shape(rows, 129, dtype), next(families)) for dtype, rows in product(DTYPES, (0, 1, 2, 3, 17))]
+    peaks = [(shape, "peaks") for dtype in DTYPES for shape in _peaks(dtype)]
     cases = (
         *smoke_cases(route_of),
         *_cases(homes, (0, 1, 2), route_of),
-        *_cases([*bounds, *models, *views, *rows], (0,), route_of),
+        *_cases([*bounds, *models, *views, *rows, *peaks], (0,), route_of),
     )
     return tuple(dict.fromkeys(cases))
 
@@ -111,6 +112,15 @@ def full_cases(route_of: RouteOf) -> tuple[Case, ...]:
 def _cases(shapes: Iterable[tuple[Shape, str]], seeds: Iterable[int], route_of: RouteOf) -> tuple[Case, ...]:
     found = (Case(CONTRACT, NAME, route_of(shape), shape, family, seed) for seed in seeds for shape, family in shapes)
     return tuple(dict.fromkeys(found))
+
+
+def _peaks(dtype: str) -> Iterator[Shape]:
+    """Rows that are longer than what the vector route keeps in shared memory, peaks behind it too; and single elements
+    in every warp of the scalar route."""
+    kept = KEPT_BYTES // DTYPES[dtype].itemsize
+    for columns in (kept + VECTOR, kept + THREADS * VECTOR + VECTOR + 3):
+        yield _aligned(3, columns, dtype)
+    yield rows_shape(THREADS // 8, THREADS - 7, dtype)
 
 
 def _home(family: str, dtype: str) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from functools import cache
 from tileproof.conformance.astrai_linear import CONTRACTS as ASTRAI_LINEAR
 from tileproof.conformance.astrai_mm_fp8 import ASTRAI_MM_FP8
 from tileproof.conformance.astrai_quantize import ASTRAI_QUANTIZE
+from tileproof.conformance.astrai_scale_products import ASTRAI_SCALE_PRODUCTS
 from tileproof.conformance.case import Case, parse_case
 from tileproof.conformance.contract import Contract
 from tileproof.conformance.metainfer_pack import METAINFER_PACK
@@ -47,7 +48,8 @@ def registered(made: Sequence[Contract]) -> Iterator[None]:
 def built_in() -> Mapping[str, Contract]:
     """The suite's own contracts by name."""
     metainfer = (METAINFER_PACK, METAINFER_W8A8_GEMM)
-    known = (NINFER_QUANTIZE, *NINFER_GEMM, ASTRAI_QUANTIZE, ASTRAI_MM_FP8, *ASTRAI_LINEAR, *metainfer)
+    astrai = (ASTRAI_QUANTIZE, ASTRAI_MM_FP8, *ASTRAI_LINEAR, ASTRAI_SCALE_PRODUCTS)
+    known = (NINFER_QUANTIZE, *NINFER_GEMM, *astrai, *metainfer)
     return {contract.name: contract for contract in known}
 
 

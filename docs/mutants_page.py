@@ -22,7 +22,7 @@ def results() -> Mapping[str, Sequence[Result]]:
 
 
 def reasons() -> Sequence[Mapping[str, str]]:
-    """Why mutants survive: each row names a file, a text that the source line holds, operators and the reason."""
+    """Why mutants survive: a row has the reason, and mutants by id, or a file, a text of the source line, operators."""
     rows: Sequence[Mapping[str, str]] = json.loads(REASONS.read_text())
     return rows
 
@@ -31,7 +31,9 @@ def reason(one: Result) -> str:
     """In words; they prove nothing, and the mutant stays a survivor."""
     text = source_text(SourceLine(one.file, one.line))
     for row in reasons():
-        fits = one.file == row["file"] and row["line"] in text
+        if one.id in row.get("mutants", "").split():
+            return row["why"]
+        fits = one.file == row.get("file") and row["line"] in text
         if fits and one.operator in row["operators"].split():
             return row["why"]
     return UNKNOWN

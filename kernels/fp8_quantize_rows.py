@@ -34,6 +34,7 @@ SCALAR = "scalar"
 THREADS = 256
 LOAD_BYTES = 16
 STORE_BYTES = 8
+KEPT_BYTES = 36 * 1024
 
 ELEMENTS = {
     np.dtype(ml_dtypes.bfloat16): "bf16",

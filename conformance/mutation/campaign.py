@@ -48,7 +48,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "fp8_a8_gemm_tma": _products("tma"),
     "fp8_quantize_tensor": ("astrai_quantize/*",),
     "fp8_ring_seed": _LAYER,
-    "fp8_scale_products": _LAYER,
+    "fp8_scale_products": ("astrai_scale_products/*", *_LAYER),
     "fp8_bias_gradient": _LAYER,
     "mm_fp8": ("astrai_mm_fp8/*",),
     "int8_pack": ("metainfer_pack/*",),

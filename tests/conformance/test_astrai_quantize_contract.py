@@ -18,6 +18,7 @@ from tileproof.conformance.run_case import case_inputs, run_case
 from tileproof.kernels.fp8_quantize_tensor import MAX_BLOCKS
 from tileproof.oracle.refusal import Refusal
 from tileproof.oracle.ring.ring_stage import RING_STAGES, Field
+from tileproof.oracle.ring.ring_state import scale_field
 from tileproof.oracle.scaling.astrai_quantize import Stage, quantize_code
 from tileproof.simulators.ptx.device import Device
 
@@ -152,6 +153,17 @@ def test_seeds_reach_other_indices_and_margins() -> None:
     hosts = [host(replace(find_case(EXAMPLE), seed=seed)) for seed in range(40)]
     assert {one.index for one in hosts} == {0, 1}
     assert {one.margin for one in hosts} == {0, 1, 3, -2, 9}
+
+
+def test_wide_margins_make_ordinary_scales_of_subnormal_histories() -> None:
+    wide = [case for case in FULL if case.family == "wide-margins"]
+    assert {abs(host(case).margin) for case in wide} == {100, 101, 126}
+    for case in wide:
+        of, counted = setting(case.shape), host(case)
+        if counted.margin == -126 and case.shape.dtype.startswith("f32"):
+            assert of.stage is not None
+            ring = np.asarray(CONTRACT.expected(case, case_inputs(case), "sm_90a")["ring"])
+            assert 1e-9 < ring[of.stage.offset(scale_field(1 - counted.current), of.window)] < 1
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import pytest
 from tileproof.conformance.astrai_linear_faults import FAULTS as LINEAR
 from tileproof.conformance.astrai_mm_fp8_faults import FAULTS as MM
 from tileproof.conformance.astrai_quantize_faults import FAULTS as ASTRAI
+from tileproof.conformance.astrai_scale_products_faults import FAULTS as SCALES
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.fault import Edit, Fault
 from tileproof.conformance.faults import fault, faults
@@ -94,8 +95,8 @@ def test_there_are_at_least_ten_faults_each_with_a_precedent_and_a_case() -> Non
     assert len(KERNEL_FAULTS) >= 10
     assert all(one.precedent and one.what and one.expected for one in faults().values())
     # In test_fp8_a8_tma_faults.py, test_astrai_faults.py, test_astrai_mm_fp8.py, test_astrai_linear_contract.py,
-    # test_metainfer_pack.py, test_metainfer_w8a8.py, test_gate_faults.py.
-    elsewhere = {one.name for one in (*TMA, *ASTRAI, *MM, *LINEAR, *PACK, *W8A8, *OF_THE_GATE)}
+    # test_astrai_scale_products.py, test_metainfer_pack.py, test_metainfer_w8a8.py, test_gate_faults.py.
+    elsewhere = {one.name for one in (*TMA, *ASTRAI, *MM, *LINEAR, *SCALES, *PACK, *W8A8, *OF_THE_GATE)}
     assert CATCHING.keys() | GEMM_CATCHING.keys() | elsewhere == faults().keys()
     assert {one.contract for one in faults().values()} <= contracts().keys()
 

@@ -53,6 +53,13 @@ def test_near_ties_end_lower_where_a_product_is_cut_instead_of_rounded() -> None
     assert below[1][1::2, [2, 3, 6, 7]].all()  # with the column's
 
 
+def test_a_sum_by_a_small_rows_scale_is_below_the_least_normal_number_and_the_output_is_not() -> None:
+    made = generate("small-rows", 16, 16, 64, np.random.default_rng(1))
+    first = np.abs(made.x.astype(int) @ made.w.astype(int)) * made.x_scale.astype(np.float64)[:, np.newaxis]
+    assert np.all(first < 2.0**-126)
+    assert np.all((first * made.w_scale > 2.0**-9) == (first > 0))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_a_split_k_is_clean_under_twenty_hostile_schedules(seed: int) -> None:

@@ -178,6 +178,17 @@ def test_tiny_outputs_and_scales_are_below_the_least_normal_number() -> None:
     assert np.any((made.weight_scales != 0) & (made.weight_scales.astype(np.float32) < least))
 
 
+def test_tiny_gates_and_ups_are_below_the_least_normal_number_and_their_outputs_are_not() -> None:
+    made = generate("tiny-gates", Extents(16, 64, 128), np.random.default_rng(1))
+    sums = E4M3FN.decode(quantize_rows(made.x).codes) @ E4M3FN.decode(made.weight).T
+    values = np.abs(sums * made.weight_scales.astype(np.float64))
+    gates, ups = values[:, :32], values[:, 32:]
+    small = (np.arange(32) // 2 % 3 == 0, np.arange(32) // 2 % 3 == 1)
+    assert np.all(gates[:, small[0]] < 2.0**-126)
+    assert np.all(ups[:, small[1]] < 2.0**-126)
+    assert np.all((gates * ups > 2.0**-30)[:, small[0] | small[1]])
+
+
 def test_undecided_elements_are_counted_and_members_of_their_set() -> None:
     case = find_case("ninfer_linear_swiglu/fp8_a8_gemm/cp-async/T9.N128.K128/normal/0")
     assert contract_of(case).comparison is Comparison.SET

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import test_astrai_faults
 import test_astrai_linear_contract
 import test_astrai_mm_fp8
+import test_astrai_scale_products
 import test_faults
 import test_gate_faults
 import test_metainfer_pack
@@ -46,9 +47,9 @@ _NAMED: Mapping[Cause, tuple[str, ...]] = {
     Cause.DOUBLE_ROUNDING: ("through-fp16", "residual-added-after-rounding", "mm-bias-added-after-rounding"),
     Cause.ROUNDING: (
         "truncates", "ties-away", "cuts-instead-of-rounding", "w8a8-sum-cut-to-float", "w8a8-output-cut",
-        "w8a8-ties-away-from-zero",
+        "w8a8-ties-away-from-zero", "scales-truncated",
     ),
-    Cause.SUBNORMALS: ("flushes-subnormal-codes", "w8a8-small-values-flushed"),
+    Cause.SUBNORMALS: ("flushes-subnormal-codes", "w8a8-small-values-flushed", "scales-flushed"),
     Cause.SPECIAL: ("zero-row-unguarded", "nan-erases-amax", "linear-seed-drops-nan", "w8a8-nan-by-the-instruction"),
     Cause.TAIL: ("amax-of-aligned-part",),
     Cause.HALVES_SWAPPED: ("halves-swapped", "pair-operands-swapped", "pack-halves-of-a-run-swapped"),
@@ -77,7 +78,7 @@ _NAMED: Mapping[Cause, tuple[str, ...]] = {
     Cause.OTHER_SCALE: (
         "scale-of-another-token", "mm-fp8-bias-without-its-scale", "w8a8-scale-of-the-neighbour",
         "gate-bias-along-the-other-axis", "linear-scale-of-the-next-step", "linear-gradients-scales-swapped",
-        "linear-scales-added", "linear-scales-kept-as-views",
+        "linear-scales-added", "linear-scales-kept-as-views", "scales-of-one-second", "scales-copy-squared",
     ),
     Cause.EPILOGUE: (
         "contraction-left-open", "quadratic-silu", "mm-contraction-left-out", "mm-scale-after-the-bias",
@@ -132,6 +133,8 @@ def cases() -> Mapping[str, str]:
     found |= {test_astrai_mm_fp8.BY_NAME[name].name: case for name, case in test_astrai_mm_fp8.CATCHING.items()}
     linear = test_astrai_linear_contract
     found |= {linear.BY_NAME[name].name: case for name, case in linear.CATCHING.items()}
+    scales = test_astrai_scale_products
+    found |= {f"scales-{name}": scales.PREFIX + case for name, case in scales.CATCHING.items()}
     found |= {f"pack-{name}": f"metainfer_pack/int8_pack/{case}" for name, case in test_metainfer_pack.CATCHING.items()}
     found |= {f"w8a8-{name}": case for name, case in test_metainfer_w8a8.CATCHING.items()}
     found |= {f"gate-{name}": case for name, case in test_gate_faults.CATCHING.items()}
