@@ -20,6 +20,5 @@ EXPLAINED: Mapping[tuple[str, str], str] = {
     ),
     ("kernel", "reference/e4m3_gemm"): "the reference of tests/h200: it judges others, and its own tests judge it",
     ("kernel", "reference/fp8_a8_judge"): "holds outputs to right sums on a GPU; its own tests judge it",
-    ("property", "astrai_linear_backward P14"): "open, as its declaration says",
 }
 """Kind and name of a hole to the reason."""

@@ -2,9 +2,11 @@
 
 import pytest
 
+from tileproof.conformance.contract import EditedSource
 from tileproof.conformance.properties.declaration import Applies, By
 from tileproof.conformance.properties.probes.probe import PROBES
 from tileproof.conformance.registry import built_in, find_case
+from tileproof.kernels import fp8_bias_gradient
 
 LONG = (
     "ninfer_linear_add/",
@@ -50,3 +52,13 @@ def test_a_probe_finds_nothing_wrong_with_what_is_shipped(probe: str, case: str)
 
 def test_every_probe_is_named_by_a_contract() -> None:
     assert {probe for probe, _ in runs()} == PROBES.keys()
+
+
+@pytest.mark.parametrize("width", ["int", "unsigned"])
+def test_a_sum_over_rows_whose_offset_is_cut_is_noticed(width: str) -> None:
+    (case,) = (case for probe, case in runs() if probe == "far column sums")
+    offset = "row * columns + column"
+    assert fp8_bias_gradient.SOURCE.count(offset) == 1
+    cut = fp8_bias_gradient.SOURCE.replace(offset, f"static_cast<{width}>({offset})")
+    assert PROBES["far column sums"](find_case(case), None) == ()
+    assert PROBES["far column sums"](find_case(case), EditedSource(fp8_bias_gradient.NAME, cut))

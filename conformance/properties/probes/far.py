@@ -20,7 +20,7 @@ from tileproof.conformance.registry import contract_of
 from tileproof.kernels.device import Extent3
 from tileproof.kernels.tensor import Tensor
 from tileproof.simulators.ptx.buffer import Buffer
-from tileproof.simulators.ptx.device import Device
+from tileproof.simulators.ptx.device import DEFAULT_MEMORY_LIMIT_BYTES, Device
 from tileproof.simulators.ptx.findings import Report
 from tileproof.simulators.ptx.launch import Prepared
 from tileproof.simulators.ptx.machine.memory import GlobalMemory
@@ -63,11 +63,16 @@ class _LastCluster(Friendly):
         yield np.array([clusters - 1], np.int64)
 
 
-class _LastBlocks(Device):
-    """A device that runs the last cluster of every launch and keeps the reports."""
+class LastBlocks(Device):
+    """A device that runs the last cluster of every launch and keeps the reports.
 
-    def __init__(self, grid: Extent3 | None) -> None:
-        super().__init__(schedule="friendly", order=False)
+    Args:
+        grid: instead of each launch's own; None for that.
+        memory_limit_bytes: of all allocations.
+    """
+
+    def __init__(self, grid: Extent3 | None, memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT_BYTES) -> None:
+        super().__init__(schedule="friendly", order=False, memory_limit_bytes=memory_limit_bytes)
         self.reports: list[Report] = []
         self._grid = grid
 
@@ -91,7 +96,7 @@ def cut_offsets(case: Case, source: EditedSource | None = None, grid: Extent3 | 
         source: an edited kernel.
         grid: instead of the launcher's, for a kernel whose blocks step through the tensor: as many as take one step.
     """
-    contract, device = contract_of(case), _LastBlocks(grid)
+    contract, device = contract_of(case), LastBlocks(grid)
     layouts = [lay_out(spec, exact_bounds=True) for spec in contract.tensors(case.shape)]
     tensors = {layout.spec.name: _place(device, layout, place) for place, layout in enumerate(layouts)}
     contract.kernel(device, case.kernel, source)(case, tensors)

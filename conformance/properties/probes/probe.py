@@ -6,6 +6,7 @@ from tileproof.conformance.case import Case
 from tileproof.conformance.contract import EditedSource
 from tileproof.conformance.properties.probes.anchor import anchor
 from tileproof.conformance.properties.probes.far import cut_offsets
+from tileproof.conformance.properties.probes.far_sums import cut_sums
 from tileproof.conformance.properties.probes.graph import wrong_replays
 from tileproof.conformance.properties.probes.repeats import differing_runs
 from tileproof.conformance.properties.probes.wrong_oracles import accepted
@@ -30,6 +31,7 @@ def _far_without_steps(case: Case, source: EditedSource | None = None) -> tuple[
 PROBES: Mapping[str, Probe] = {
     "anchor": anchor,
     "far": cut_offsets,
+    "far column sums": cut_sums,
     "far of a grid without steps": _far_without_steps,
     "graph": wrong_replays,
     "repeats": differing_runs,
