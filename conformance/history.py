@@ -156,6 +156,7 @@ class History:
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._connection = _open(path)
 
     def __enter__(self) -> Self:
@@ -168,7 +169,8 @@ class History:
         """Take a run in; whether it was not there yet.
 
         Raises:
-            Refusal: the file cannot be read, or holds no run or more than one.
+            Refusal: the file cannot be read, or holds no run or more than one; or the disk is full, and the history is
+                as it was.
         """
         start = read_start(path)
         digest = _sha256(path)
@@ -178,7 +180,7 @@ class History:
         (number,) = self._one("select coalesce(max(run), 0) + 1 from run")
         environment = repr(start.environment)
         places = ", ".join(map(str, start.targets))
-        with _Transaction(self._connection, path):
+        with _Transaction(self._connection, path, self._path):
             self._connection.execute(_EVENTS, [str(path)])
             row = [number, path.name, digest, start.tier, start.fault, environment, places]
             self._connection.execute("insert into run values (?, ?, ?, ?, ?, ?, ?)", row)
@@ -226,9 +228,10 @@ class History:
 class _Transaction:
     """All of a run or nothing; what DuckDB says of a file becomes a refusal."""
 
-    def __init__(self, connection: "duckdb.DuckDBPyConnection", path: Path) -> None:
+    def __init__(self, connection: "duckdb.DuckDBPyConnection", path: Path, kept: Path) -> None:
         self._connection = connection
         self._path = path
+        self._kept = kept
 
     def __enter__(self) -> None:
         self._connection.execute("begin")
@@ -237,11 +240,21 @@ class _Transaction:
         import duckdb
 
         if error is None:
-            self._connection.execute("commit")
+            self._commit()
             return
         self._connection.execute("rollback")
         if isinstance(error, duckdb.Error):
             raise Refusal(f"{self._path}: cannot be taken in: {str(error).splitlines()[0]}") from None
+
+    def _commit(self) -> None:
+        import duckdb
+
+        try:
+            self._connection.execute("commit")
+        except duckdb.Error as error:
+            hint = f"nothing of {self._path} was taken in: make room on the disk, or give another --db"
+            reason = str(error).splitlines()[0].rpartition("Failed to commit: ")[2]
+            raise Refusal(f"{self._kept}: cannot be written: {reason}", hint=hint) from None
 
 
 def _open(path: Path) -> "duckdb.DuckDBPyConnection":
@@ -249,6 +262,7 @@ def _open(path: Path) -> "duckdb.DuckDBPyConnection":
         raise Refusal("the history of runs needs DuckDB", hint="pip install 'tileproof[history]'")
     import duckdb
 
+    is_new = not path.exists()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         connection = duckdb.connect(
@@ -264,6 +278,8 @@ def _open(path: Path) -> "duckdb.DuckDBPyConnection":
         if version != SCHEMA:
             raise Refusal(f"{path}: of version {version}; this one reads {SCHEMA}", hint="begin another file")
     except (duckdb.Error, OSError) as error:
+        if is_new:  # a first page without the rest is no history
+            path.unlink(missing_ok=True)
         raise Refusal(f"{path}: cannot be opened: {str(error).splitlines()[0]}", hint="give another --db") from None
     return connection
 

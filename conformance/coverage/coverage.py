@@ -93,6 +93,7 @@ class Coverage:
         instances: compiled kernels that cases launch.
         routes: that cases take.
         faults: that have a case.
+        part: of the cases in question, what the given run was of, in words; "" without one, or where it had all.
     """
 
     devices: tuple[str, ...]
@@ -102,6 +103,7 @@ class Coverage:
     instances: int
     routes: int
     faults: int
+    part: str = ""
 
     @property
     def unexplained(self) -> tuple[Hole, ...]:
@@ -147,7 +149,7 @@ def coverage(sources: Sources) -> Coverage:
     found = (
         *_unreached(sources, cases, routes, instances, launched),
         *(Hole("property", f"{cell.contract} {cell.property}") for cell in cells if _is_hole(cell)),
-        *(() if sources.ran is None else _not_run(sources.ran, sources, routes, instances)),
+        *(() if sources.ran is None else _not_run(sources.ran, launched)),
     )
     return Coverage(
         devices=device_names(sources.recordings),
@@ -157,7 +159,16 @@ def coverage(sources: Sources) -> Coverage:
         instances=len(instances),
         routes=len(routes),
         faults=len(sources.faults),
+        part="" if sources.ran is None else _part(sources.ran, launched),
     )
+
+
+def _part(ran: Ran, launched: Launches) -> str:
+    """What share of the cases a run had."""
+    had = sum(str(case) in ran.collected for case in launched)
+    if had == len(launched):
+        return ""
+    return f"the run ({ran.tier}) had {had} of {len(launched)} cases, and is held to what these reach"
 
 
 def kernel_stems() -> Iterator[str]:
@@ -279,13 +290,17 @@ def _is_of(key: KernelKey, stem: str) -> bool:
     return key.instance.startswith((f"{stem}/", f"{stem}<"))
 
 
-def _not_run(ran: Ran, sources: Sources, routes: set[tuple[str, str, str]], instances: set[str]) -> Iterator[Hole]:
-    """What cases reach and the given run did not."""
+def _not_run(ran: Ran, launched: Launches) -> Iterator[Hole]:
+    """What the cases that the given run collected reach, and the run did not."""
+    if ran.cut:
+        yield Hole("run", f"{ran.cut} cases of which its file says nothing: it was cut short")
+    asked = {case: keys for case, keys in launched.items() if str(case) in ran.collected}
+    routes = {(case.contract, case.kernel, case.route) for case in asked}
     reached = {contract for contract, _, _ in ran.routes}
-    for contract in sources.contracts:
-        if contract.name not in reached:
-            yield Hole("run", f"contract {contract.name}")
+    for name in sorted({contract for contract, _, _ in routes} - reached):
+        yield Hole("run", f"contract {name}")
     yield from (Hole("run", f"route {'/'.join(route)}") for route in sorted(routes - ran.routes) if route[0] in reached)
+    instances = {key.instance for keys in asked.values() for key in keys}
     yield from (Hole("run", f"instance {name}") for name in sorted(instances - ran.instances))
 
 

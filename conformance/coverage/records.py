@@ -19,4 +19,5 @@ def records(found: Coverage) -> Iterator[dict[str, Any]]:
         "faults": found.faults,
         "holes": len(found.holes),
         "unexplained": len(found.unexplained),
+        "part": found.part,
     }

@@ -60,6 +60,8 @@ def _totals(found: Coverage) -> Iterator[str]:
     for mark in found.marks:
         if mark.lost:
             yield f"{mark.contract}: {mark.cases[Standing.LOST]} marks lost, of {', '.join(mark.lost)}"
+    if found.part:
+        yield found.part
     yield f"{len(found.holes)} holes, {len(found.unexplained)} of them unexplained"
 
 

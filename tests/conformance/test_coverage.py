@@ -12,7 +12,7 @@ from tileproof.conformance.contract import Contract
 from tileproof.conformance.coverage.coverage import Coverage, Hole, Sources, coverage, kernel_stems
 from tileproof.conformance.coverage.ran import Ran, read_ran
 from tileproof.conformance.coverage.tables import lines, page
-from tileproof.conformance.events import CaseFinished, EventFile
+from tileproof.conformance.events import CaseFinished, CaseNotRun, EventFile, event_line
 from tileproof.conformance.evidence.dry_device import DryDevice
 from tileproof.conformance.evidence.kernel_file import FILE, read_modules
 from tileproof.conformance.evidence.launched import launches
@@ -21,7 +21,8 @@ from tileproof.conformance.evidence.standing import Standing
 from tileproof.conformance.fault import Edit, Fault
 from tileproof.conformance.finding import FindingKind
 from tileproof.conformance.registry import built_in, find_case
-from tileproof.conformance.target import Target
+from tileproof.conformance.session import Plan
+from tileproof.conformance.target import Coordinates, Target
 
 EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence"
 PREFIX = "ninfer_quantize/fp8_quantize_rows/"
@@ -101,19 +102,48 @@ def test_a_mark_of_the_gpu_stands_or_is_lost_by_the_ptx() -> None:
     assert "1/2" in page(found)
 
 
-def test_a_run_that_reaches_less_has_holes(tmp_path: Path) -> None:
-    path = tmp_path / "run.ndjson"
-    key = "fp8_quantize_rows/fp8_quantize_rows_f32_vector@12"
+VECTOR = "fp8_quantize_rows/fp8_quantize_rows_f32_vector"
+
+
+def write_run(path: Path, collected: int, tier: str = "full", cases: int | None = None) -> Path:
+    """A run of the first so many cases, of which the first alone came to a verdict."""
+    plan = Plan(CASES[:collected], (Coordinates(Target.SIM),), tier)
     with EventFile(path) as file:
-        file.receive(CaseFinished(str(CASES[0]), Target.SIM, True, "vector", 0.1, "d", (), (key,)))
-    ran = read_ran(path)
-    assert ran == Ran({str(CASES[0])}, {("ninfer_quantize", "fp8_quantize_rows", "vector")}, {key.partition("@")[0]})
+        file.receive(replace(plan.start, cases=collected if cases is None else cases))
+        file.receive(CaseFinished(str(CASES[0]), Target.SIM, True, "vector", 0.1, "d", (), (f"{VECTOR}@12",)))
+        for case in CASES[1:collected]:
+            file.receive(CaseNotRun(str(case), Target.SIM, "the budget was spent"))
+    return path
+
+
+def test_a_run_that_reaches_less_than_it_was_to_has_holes(tmp_path: Path) -> None:
+    ran = read_ran(write_run(tmp_path / "run.ndjson", 3))
+    assert ran == Ran(
+        "full", {str(CASES[0])}, {("ninfer_quantize", "fp8_quantize_rows", "vector")}, {VECTOR}, {*map(str, CASES)}
+    )
     found = of(few(), ran=ran)
     assert Hole("run", f"route {PREFIX}scalar") in found.holes
     assert Hole("run", "instance fp8_quantize_rows/fp8_quantize_rows_bf16_scalar") in found.holes
     assert Hole("run", f"route {PREFIX}vector") not in found.holes
     assert next(cell for cell in found.cells if cell.property == "P10").ran == 1
     assert "1/2" in "\n".join(lines(found))
+    assert not found.part
+
+
+def test_a_run_of_a_selection_is_held_to_what_it_selected_and_says_so(tmp_path: Path) -> None:
+    found = of(few(), ran=read_ran(write_run(tmp_path / "run.ndjson", 1, "selected")))
+    assert not [hole for hole in found.holes if hole.kind == "run"]
+    assert found.part == "the run (selected) had 1 of 3 cases, and is held to what these reach"
+    assert found.part in lines(found)
+    lacking = of(few(), ran=read_ran(write_run(tmp_path / "run.ndjson", 2, "selected")))
+    assert Hole("run", f"route {PREFIX}scalar") in lacking.holes
+
+
+def test_a_run_that_was_cut_short_is_not_taken_for_a_selection(tmp_path: Path) -> None:
+    found = of(few(), ran=read_ran(write_run(tmp_path / "run.ndjson", 1, cases=3)))
+    assert [hole.name for hole in found.unexplained if hole.kind == "run"] == [
+        "2 cases of which its file says nothing: it was cut short"
+    ]
 
 
 def test_the_command_prints_writes_and_says_by_its_exit_code(
@@ -129,11 +159,11 @@ def test_the_command_prints_writes_and_says_by_its_exit_code(
     records = [json.loads(line) for line in ndjson.read_text().splitlines()]
     assert [record["record"] for record in records].count("cell") == 24
     assert records[-1]["unexplained"] == 0
-    run = tmp_path / "run.ndjson"
-    with EventFile(run) as file:
-        file.receive(CaseFinished(str(CASES[0]), Target.SIM, True, "vector", 0.1, "d"))
+    run = write_run(tmp_path / "run.ndjson", 3)
     assert main(["coverage", "ninfer_quantize", "--run", str(run)]) == 1
     assert "NOT EXPLAINED" in capsys.readouterr().out
+    assert main(["coverage", "ninfer_quantize", "--run", str(write_run(run, 1, "selected"))]) == 0
+    assert "is held to what these reach" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -149,6 +179,16 @@ def test_what_cannot_be_is_one_line_and_exit_code_two(
 ) -> None:
     assert main(["coverage", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "message"), [("", "is empty"), (None, "does not begin with a run's start")])
+def test_a_file_that_holds_no_run_is_one_line(
+    text: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.ndjson"
+    path.write_text(event_line(CaseNotRun(str(CASES[0]), Target.SIM, "r")) if text is None else text)
+    assert main(["coverage", "ninfer_quantize", "--run", str(path)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {path}: {message}")
 
 
 def test_there_is_a_stem_for_every_kernel() -> None:

@@ -32,6 +32,7 @@ from tileproof.conformance.events import (
     event_line,
     read_events,
 )
+from tileproof.conformance.history import History
 from tileproof.conformance.registry import contracts
 from tileproof.conformance.replay import Outcome, replay
 from tileproof.conformance.resume import read_before
@@ -223,6 +224,30 @@ def test_a_full_disk_under_a_report_is_one_line(tmp_path: Path, option: str) -> 
     assert process.returncode == 2
     assert "Traceback" not in out + err
     assert err.startswith("error: out")
+
+
+@pytest.mark.parametrize(("limit", "begun"), [(1000, False), (1000, True), (20_000, False)])
+def test_a_full_disk_under_the_history_is_one_line_and_takes_nothing_in(
+    tmp_path: Path, limit: int, begun: bool
+) -> None:
+    path, db = tmp_path / "run.ndjson", tmp_path / "history.duckdb"
+    told = [CaseErrored(str(case), Target.SIM, "", f"no verdict {case}" * 20) for case in SMOKE]
+    path.write_text("".join(map(event_line, [Plan(SMOKE, (runner_fakes.SIM,)).start, *told])))
+    if begun:
+        with History(db) as history:
+            assert not history.runs()
+    process = start(
+        tmp_path, "history", "add", str(path), "--db", str(db), limit=_no_more_than(resource.RLIMIT_FSIZE, limit)
+    )
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2
+    assert not out
+    assert err.startswith(f"error: {db}: cannot be ")
+    assert "internal" not in err
+    assert len(err.splitlines()) == 2
+    with History(db) as history:
+        assert not history.runs()
+        assert history.add(path)
 
 
 @pytest.mark.slow
