@@ -13,6 +13,7 @@ import traceback as tracebacks
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
@@ -31,7 +32,7 @@ from tileproof.conformance.cli_mutate import mutate
 from tileproof.conformance.cli_pages import contracts_of
 from tileproof.conformance.cli_ptx import ptx
 from tileproof.conformance.cli_report import report
-from tileproof.conformance.cli_run import follow, resumed
+from tileproof.conformance.cli_run import follow, ids_of_plan, resumed
 from tileproof.conformance.cli_show import show
 from tileproof.conformance.cli_triage import triage
 from tileproof.conformance.cli_try import try_
@@ -43,13 +44,15 @@ from tileproof.conformance.faults import fault as find_fault
 from tileproof.conformance.faults import faults
 from tileproof.conformance.input_file import InputFile, read_input
 from tileproof.conformance.part import Part, in_turns
+from tileproof.conformance.processes import MAX_JOBS
 from tileproof.conformance.records import to_json
 from tileproof.conformance.registry import registered
 from tileproof.conformance.replay import Replay, replay
 from tileproof.conformance.sanitizer import Tool, find_program
 from tileproof.conformance.selection import cases_for_file, select
 from tileproof.conformance.session import Plan, Run, Session, runners_for
-from tileproof.conformance.side_by_side import MAX_JOBS, Helpers, SideBySide
+from tileproof.conformance.side_by_side import Helpers, SideBySide
+from tileproof.conformance.soak import Soak, ids_of_passes
 from tileproof.conformance.tally import AGREE, ERROR, FINDING
 from tileproof.conformance.target import Coordinates, Schedule, Target, parse_targets
 from tileproof.conformance.waivers.applying import with_probes
@@ -90,7 +93,9 @@ def common(
 def check(
     selectors: _Selectors = None,
     target: Annotated[str, typer.Option(help="sim, gpu, or sim,gpu to run both and compare them.")] = "sim",
-    tier: Annotated[Tier | None, typer.Option(help="Which cases; smoke unless selectors are given.")] = None,
+    tier: Annotated[
+        Tier | None, typer.Option(help="Which cases; smoke unless selectors are given. Soak: without an end.")
+    ] = None,
     fault: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Put in a deliberate defect.")] = None,
     input: Annotated[
         list[str] | None, typer.Option(metavar="FILE[:NAME]", help="Your own tensors: .npy, .npz, .safetensors.")
@@ -154,7 +159,8 @@ def check(
     known = _waivers(waivers, fault_name)
     selected = cases
     cases = with_probes(cases, known, [place.target for place in coordinates])
-    named = "file" if given else "selected" if selectors else str(tier or Tier.SMOKE)
+    is_soak = tier is Tier.SOAK
+    named = "file" if given else "selected" if selectors and not is_soak else str(tier or Tier.SMOKE)
     plan = Plan(
         cases=cases,
         coordinates=coordinates,
@@ -168,14 +174,11 @@ def check(
         probes=tuple(case for case in cases if case not in selected),
     )
     if resume is not None:
-        plan, events, there = resumed(plan, resume, events)
+        plan, events, there = resumed(plan, resume, events, ids_of_passes if is_soak else ids_of_plan)
     else:
         there = 0
-    setup = Helpers(jobs, crash_dir, deadline, sanitize)
-    if cluster is not None:
-        run: Run = _on_cluster(plan, setup, cluster)
-    else:
-        run = SideBySide(plan, setup) if jobs > 1 else _alone(plan, setup)
+    make = partial(_run, Helpers(jobs, crash_dir, deadline, sanitize), cluster)
+    run = Soak(plan, make) if is_soak else make(plan)
     raise typer.Exit(follow(run, Console(chosen, crashes=crash_dir), events, there))
 
 
@@ -301,6 +304,13 @@ def _waivers(path: Path | None, fault: str | None) -> tuple[Waiver, ...]:
     if fault is not None:
         raise Refusal(f"--waivers is given with --fault {fault}", hint="what a fault does must be found, not tolerated")
     return read_waivers(path)
+
+
+def _run(setup: Helpers, cluster: str | None, plan: Plan) -> Run:
+    """Of a plan: on a cluster, in several processes, or in this one."""
+    if cluster is not None:
+        return _on_cluster(plan, setup, cluster)
+    return SideBySide(plan, setup) if setup.jobs > 1 else _alone(plan, setup)
 
 
 def _alone(plan: Plan, setup: Helpers) -> Session:

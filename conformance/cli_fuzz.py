@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +16,7 @@ from tileproof.conformance.target import Target, parse_targets
 from tileproof.oracle.refusal import Refusal
 
 if TYPE_CHECKING:
-    from tileproof.conformance.fuzz.campaign import Crew
+    from tileproof.conformance.fuzz.campaign import Crew, Search
     from tileproof.conformance.fuzz.console import FuzzConsole
     from tileproof.conformance.fuzz.round_work import Setup
 
@@ -43,13 +44,15 @@ def fuzz(
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Play on a Ray cluster: its address, auto or local.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Workers of the cluster; 0 for all.", min=0, max=1024)] = 0,
+    jobs: Annotated[
+        int, typer.Option(help="Processes that share the rounds; workers of a cluster, 0 for all.", min=0, max=1024)
+    ] = 0,
 ) -> None:
     """Search for cases that fail: shapes, views, routes, schedules and bits of inputs, drawn and shrunk."""
     from tileproof.conformance.cli_run import follow
-    from tileproof.conformance.fuzz.campaign import Alone, Campaign, Crew, Search
+    from tileproof.conformance.fuzz.campaign import Campaign, Search
     from tileproof.conformance.fuzz.console import FuzzConsole
-    from tileproof.conformance.fuzz.round_work import Player, Setup
+    from tileproof.conformance.fuzz.round_work import Setup
     from tileproof.conformance.registry import registered
 
     made = contracts_of([page] if page else [])
@@ -59,21 +62,33 @@ def fuzz(
         limit = seconds if seconds is not None or examples is not None else USUAL_SECONDS
         where = str(page) if page else ""
         setup = Setup(parse_targets(target), archs, crash_dir, fault, where, deadline, limit)
+        _must_be_affordable(chosen)
         if cluster is None:
-            if jobs > 1:
-                raise Refusal(
-                    "--jobs is given without --cluster", hint="--cluster local takes the cores of this machine"
-                )
             _must_be_there(setup.targets, setup.archs)
         console = FuzzConsole(crashes=crash_dir, page=where, err=sys.stderr)
-        crew: Crew = Alone(Player(setup, console.tell)) if cluster is None else _crew(setup, cluster, jobs, console)
-        campaign = Campaign(Search(chosen, setup, corpus, seed, examples, limit), crew)
+        search = Search(chosen, setup, corpus, seed, examples, limit, max(1, jobs))
+        campaign = Campaign(search, _crew(search, cluster, jobs, console))
         console.campaign = campaign
         code = follow(campaign, console, events)
     raise typer.Exit(code)
 
 
-def _crew(setup: "Setup", address: str, jobs: int, console: "FuzzConsole") -> "Crew":
+def _crew(search: "Search", address: str | None, jobs: int, console: "FuzzConsole") -> "Crew":
+    """Who plays: this process, several, or a cluster."""
+    from tileproof.conformance.fuzz.campaign import Alone
+    from tileproof.conformance.fuzz.round_work import Player
+    from tileproof.conformance.fuzz.side_by_side import LocalCrew
+    from tileproof.conformance.processes import MAX_JOBS
+
+    setup = search.setup
+    if address is not None:
+        return _on_cluster(setup, address, jobs, console)
+    if jobs > MAX_JOBS:
+        raise Refusal(f"--jobs {jobs}: one machine takes at most {MAX_JOBS} processes", hint="give fewer")
+    return LocalCrew(setup, jobs, console.tried) if jobs > 1 else Alone(Player(setup, console.tell))
+
+
+def _on_cluster(setup: "Setup", address: str, jobs: int, console: "FuzzConsole") -> "Crew":
     from tileproof.conformance.cluster.actors import Cluster
     from tileproof.conformance.cluster.fuzz import ClusterCrew
 
@@ -111,6 +126,21 @@ def _chosen(patterns: Sequence[str], of_page: Sequence[str], fault: str | None) 
     if not chosen:
         raise Refusal(f"fault {fault} is one of {owner}", hint=f"search that, `tileproof fuzz {owner}`")
     return tuple(chosen)
+
+
+def _must_be_affordable(names: Sequence[str]) -> None:
+    """Raises: Refusal where even the least sizes of a contract are more work than a search affords."""
+    from tileproof.conformance.fuzz.strategy import space_of
+    from tileproof.conformance.registry import contracts
+
+    for name in names:
+        space = space_of(contracts()[name])
+        if space.least_work > space.work:
+            work = f"{' * '.join(space.counted)} = {Decimal(space.least_work):.3g}"
+            raise Refusal(
+                f"{name}: its least shape has {work}, and a search affords at most {space.work}",
+                hint=f"list smaller sizes of {', '.join(space.counted)} for it",
+            )
 
 
 def _must_be_there(targets: Sequence[Target], archs: Sequence[str]) -> None:

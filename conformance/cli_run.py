@@ -1,6 +1,6 @@
 """A run for the command line: its events to the console and to a file, and its exit code."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -35,13 +35,23 @@ def follow(run: Run, console: Console, path: Path | None, there: int = 0) -> int
     return code
 
 
-def resumed(plan: Plan, path: Path, events: Path | None) -> tuple[Plan, Path, int]:
+Ids = Callable[[Plan, Iterable[str]], Iterable[str]]
+"""A plan and the ids of decided cases to the ids of all cases that its run may decide."""
+
+
+def ids_of_plan(plan: Plan, decided: Iterable[str]) -> Iterable[str]:
+    """Those of its cases."""
+    return map(str, plan.cases)
+
+
+def resumed(plan: Plan, path: Path, events: Path | None, ids: Ids = ids_of_plan) -> tuple[Plan, Path, int]:
     """What is left of a plan after the run of an event file.
 
     Args:
         plan: of the whole run.
         path: of the file.
         events: where the new run's events go; None for the same file.
+        ids: which cases the run may have decided.
 
     Returns:
         The plan with what was decided, the file for its events, and how many of them it holds already.
@@ -50,7 +60,7 @@ def resumed(plan: Plan, path: Path, events: Path | None) -> tuple[Plan, Path, in
         Refusal: the file is of another run, or is damaged.
     """
     before = read_before(path)
-    before.must_be(plan.start, map(str, plan.cases))
+    before.must_be(plan.start, ids(plan, before.cases))
     left = replace(plan, before=before.events)
     if events is not None and not is_same(events, path):
         return left, events, 0

@@ -28,6 +28,7 @@ from tileproof.conformance.events import (
     CrashFileFailed,
     Event,
     FindingFound,
+    PassStarted,
     RouteCount,
     RunFinished,
     RunStarted,
@@ -102,6 +103,7 @@ class Console:
         self._not_run: Counter[tuple[Target, str]] = Counter()
         self._lost: dict[str, CrashFileFailed] = {}
         self._notes: Counter[tuple[Target, str]] = Counter()
+        self._passes = 1
 
     def receive(self, event: Event) -> None:
         """Show one event, or keep it for the end."""
@@ -110,6 +112,9 @@ class Console:
                 self._places = event.targets
                 self._print(_header(event, self._fault))
                 self._progress.start(event.cases * len(event.targets))
+            case PassStarted():
+                self._passes = event.number + 1
+                self._progress.more(event.number, event.cases * len(event.targets))
             case TargetUnavailable():
                 self._reasons.append(event)
             case CrashFileFailed():
@@ -146,6 +151,7 @@ class Console:
         self._print(_error_lines(self._errors, self._lost.keys(), self._crashes, self._page))
         self._print(waiver_lines(self._waived, self._broken_waivers))
         self._print(["", *_summary(event, self._places, self._why_not(event))])
+        self._print([f"{self._passes} passes begun, each with other seeds"] if self._passes > 1 else [])
         self._print(_note_lines(self._notes))
         if self._fault is not None:
             self._print(_caught(self._fault, {found.finding.kind for found in self._findings}))
@@ -171,6 +177,9 @@ class _Progress:
 
     def start(self, total: int) -> None:
         """The run begins; `total` cases, each target counted."""
+
+    def more(self, number: int, total: int) -> None:
+        """A further pass begins, of so many cases."""
 
     def case(self, name: str) -> None:
         """A case begins."""
@@ -200,6 +209,10 @@ class _Bar(_Progress):
         self._task = self._bar.add_task("", total=total, failed="")
         self._bar.start()
 
+    def more(self, number: int, total: int) -> None:
+        self._total += total
+        self._bar.update(self._task, total=self._total)
+
     def case(self, name: str) -> None:
         self._bar.update(self._task, description=name)
 
@@ -225,6 +238,11 @@ class _Lines(_Progress):
 
     def start(self, total: int) -> None:
         self._total = total
+
+    def more(self, number: int, total: int) -> None:
+        self._total += total
+        self._stream.write(f"{self._done} done, {self._failed} failed; pass {number + 1} begins\n")
+        self._stream.flush()
 
     def skip(self) -> None:
         self._total -= 1

@@ -45,6 +45,21 @@ class RunStarted:
 
 
 @dataclass(frozen=True)
+class PassStarted:
+    """A run without an end begins its cases anew, with other seeds; see `soak`.
+
+    Args:
+        number: of the pass; the first one, 0, begins with the run.
+        cases: how many it runs.
+        targets: run coordinates of each target, with the seed of this pass.
+    """
+
+    number: int
+    cases: int
+    targets: tuple[Coordinates, ...]
+
+
+@dataclass(frozen=True)
 class TargetUnavailable:
     """A target cannot be used, from the start or after a crash; its remaining cases are not run."""
 
@@ -78,7 +93,8 @@ class CaseStarted:
 class FindingFound:
     """One finding; `targets` has two members where they differ from each other. `crash` is the id to replay.
 
-    `waiver` says which waiver tolerates it, until when and why; "" where none does.
+    `waiver` says which waiver tolerates it, until when and why; "" where none does. `places` are the coordinates where
+    they are others than the run's.
     """
 
     case: str
@@ -87,15 +103,25 @@ class FindingFound:
     finding: Finding
     origin: str = ""
     waiver: str = ""
+    places: tuple[Coordinates, ...] = ()
 
 
 @dataclass(frozen=True)
 class CaseExplained:
-    """Why a case failed, as far as that could be told beside the run; not of cases like one that was explained."""
+    """Why a case failed, as far as that could be told beside the run; not of cases like one that was explained.
+
+    `against` is the other target, where it is their difference that is explained.
+    """
 
     case: str
     target: Target
     why: Why
+    against: Target | None = None
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """Those of the findings that are explained."""
+        return (self.target,) if self.against is None else (self.target, self.against)
 
 
 @dataclass(frozen=True)
@@ -202,6 +228,7 @@ class RunFinished:
 
 Event = (
     RunStarted
+    | PassStarted
     | TargetUnavailable
     | CrashFileFailed
     | CaseStarted
@@ -217,6 +244,7 @@ Event = (
 
 _TYPES: tuple[type[Event], ...] = (
     RunStarted,
+    PassStarted,
     TargetUnavailable,
     CrashFileFailed,
     CaseStarted,

@@ -3,7 +3,7 @@
 import math
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,7 +80,7 @@ def gather(findings: Iterable[FindingFound], reasons: Iterable[CaseExplained] = 
         findings: of a run.
         reasons: why its cases failed, of some of them.
     """
-    explained = {(one.case, one.target): one for one in reasons}
+    explained = {(one.case, one.targets): one for one in reasons}
     by_signature: dict[tuple[object, ...], list[FindingFound]] = {}
     for found in findings:
         case = parse_case(found.case)
@@ -124,7 +124,7 @@ def describe_failure(
     case = parse_case(found.case)
     contract = contract_of(case)
     rules = bearing_rules(contract, found.finding)
-    where = " and ".join(str(place) for place in places if place.target in found.targets)
+    where = " and ".join(str(place) for place in found.places or places if place.target in found.targets)
     count = len(failure.head.cases)
     lines = [
         f"FAIL  {contract.name}  {_subject(found.finding)}" + (f"    rule: {rules[0].name}" if rules else ""),
@@ -145,7 +145,18 @@ def describe_failure(
         if found.crash
         else "no crash file could be kept"
     )
-    return [*lines, f"{INDENT}{replay}"]
+    return [*lines, f"{INDENT}{replay}", *(f"{INDENT}Or by its id:    {one}" for one in _by_id(found))]
+
+
+def _by_id(found: FindingFound) -> Iterator[str]:
+    """The command that makes the inputs anew, for a finding at other coordinates than its run's."""
+    if found.places and not found.origin:
+        targets = ",".join(place.target for place in found.places)
+        place = found.places[0]
+        yield (
+            f"tileproof check {found.case} --target {targets} --arch {place.arch} --schedule {place.schedule} "
+            f"--seed {place.seed}"
+        )
 
 
 def why_lines(group: Group) -> list[str]:
@@ -157,10 +168,10 @@ def why_lines(group: Group) -> list[str]:
     return [f"why    {one.why}{of}"]
 
 
-def _group(members: list[FindingFound], explained: Mapping[tuple[str, Target], CaseExplained]) -> Group:
+def _group(members: list[FindingFound], explained: Mapping[tuple[str, tuple[Target, ...]], CaseExplained]) -> Group:
     """The explanation is the smallest case's; else of the smallest that has a text; else of any."""
     ordered = sorted(members, key=_size)
-    known = [explained[key] for one in ordered if (key := (one.case, one.targets[0])) in explained]
+    known = [explained[key] for one in ordered if (key := (one.case, one.targets)) in explained]
     told = next((one for one in known if one.why.text), known[0] if known else None)
     return Group(ordered[0], frozenset(one.case for one in members), told)
 

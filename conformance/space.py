@@ -76,17 +76,26 @@ class Space:
     dear: Mapping[str, int] = field(default_factory=dict)
     takes: Callable[[Shape], bool] = lambda shape: True
 
-    def left(self, name: str, drawn: Mapping[str, int]) -> int:
-        """How large a dimension may be beside those that are drawn already."""
+    def left(self, name: str, drawn: Mapping[str, int], share: int = 1) -> int:
+        """How large a dimension may be beside those that are drawn already, in a part of the work: one in so many."""
         extent = self.extents[name]
         most = max(extent.only, default=extent.most)
-        counted = self.volume or tuple(self.extents)
-        if name not in counted:
+        if name not in self.counted:
             return most
-        beside = prod(max(1, size) for other, size in drawn.items() if other in counted)
-        return min(most, max(1, self.work // beside))
+        beside = prod(max(1, size) for other, size in drawn.items() if other in self.counted)
+        return min(most, max(1, self.work // share // beside))
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Names of the dimensions whose product is the work."""
+        return self.volume or tuple(self.extents)
+
+    @property
+    def least_work(self) -> int:
+        """Of the least sizes that there are: more than `work`, and a search has nothing to draw."""
+        return prod(max(1, min(one.only, default=one.least)) for one in map(self.extents.__getitem__, self.counted))
 
     def affords(self, shape: Shape, route: str) -> bool:
         """Whether a shape is small enough for a route."""
-        product = prod(max(1, shape.size(name)) for name in self.volume or self.extents)
+        product = prod(max(1, shape.size(name)) for name in self.counted)
         return product <= self.dear.get(route, self.work)

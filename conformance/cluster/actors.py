@@ -126,6 +126,11 @@ class Actors(Generic[Task, Answer]):
         """Whether a task is running, or waits for another worker."""
         return bool(self._busy or self._again)
 
+    @property
+    def running(self) -> tuple[Task, ...]:
+        """Tasks that have no answer yet."""
+        return (*(task for _, task in self._busy.values()), *self._again)
+
     def close(self) -> None:
         """End all workers, and the cluster where it was this run's own."""
         for worker in (*self._idle, *(worker for worker, _ in self._busy.values())):

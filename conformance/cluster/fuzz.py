@@ -40,6 +40,11 @@ class ClusterCrew:
         """See `Crew`."""
         return self._workers.room
 
+    @property
+    def is_working(self) -> bool:
+        """See `Crew`."""
+        return self._workers.is_working
+
     def hand_out(self, work: Work) -> None:
         """See `Crew`."""
         self._count += 1
@@ -57,6 +62,10 @@ class ClusterCrew:
                     yield LostRound(one.task.work, one.reason)
             if ended:
                 return
+
+    def stop(self) -> Iterator[Done | LostRound]:
+        """See `Crew`. Workers elsewhere are not asked: what they have found is lost."""
+        yield from (LostRound(ticket.work, "interrupted") for ticket in self._workers.running)
 
     def close(self) -> None:
         """See `Crew`."""

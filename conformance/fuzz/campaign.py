@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from tileproof.conformance.environment import capture
-from tileproof.conformance.events import Event, RunFinished, RunStarted
+from tileproof.conformance.events import CaseFinished, Event, RunFinished, RunStarted
 from tileproof.conformance.fuzz.corpus import Corpus
 from tileproof.conformance.fuzz.round_work import Done, Player, Setup, Work
 from tileproof.conformance.fuzz.strategy import by_contract
@@ -20,6 +20,12 @@ from tileproof.conformance.tally import AGREE, ERROR, Tally
 
 ROUND = 20
 """Trials that are drawn before another contract has its turn."""
+
+LEAST_SLICE_S = 2.0
+"""Of a round: less would go into compiling alone."""
+
+MAX_LOST = 3
+"""Rounds lost one after another: what loses them is not the trials."""
 
 MAX_BEGUN = 64
 """Kept trials that one round is told of."""
@@ -36,6 +42,7 @@ class Search:
         seed: of the whole search.
         examples: trials to draw; None where time ends it.
         seconds: after which nothing more is drawn; None where the count ends it.
+        jobs: rounds that are played at a time.
     """
 
     contracts: tuple[str, ...]
@@ -44,6 +51,12 @@ class Search:
     seed: int = 0
     examples: int | None = None
     seconds: float | None = None
+    jobs: int = 1
+
+    @property
+    def slice_s(self) -> float:
+        """Seconds of one round: a search reaches every contract twice, however dear their trials are."""
+        return max(LEAST_SLICE_S, self.jobs * (self.seconds or 0) / (2 * len(self.contracts)))
 
 
 @dataclass(frozen=True)
@@ -64,11 +77,18 @@ class Crew(Protocol):
     def room(self) -> bool:
         """Whether a further round may be handed out now."""
 
+    @property
+    def is_working(self) -> bool:
+        """Whether a round runs, or waits to."""
+
     def hand_out(self, work: Work) -> None:
         """Begin a round."""
 
     def take(self) -> Iterator[Done | LostRound]:
-        """Wait for a round to end: what came of it, or that it was lost. Nothing where none runs."""
+        """Wait for a round to end, or for room: what came of it, or that it was lost."""
+
+    def stop(self) -> Iterator[Done | LostRound]:
+        """After Ctrl-C: what rounds that run have found, or that it is lost."""
 
     def close(self) -> None:
         """Let everything go."""
@@ -86,6 +106,11 @@ class Alone:
         """See `Crew`."""
         return not self._work
 
+    @property
+    def is_working(self) -> bool:
+        """See `Crew`."""
+        return bool(self._work)
+
     def hand_out(self, work: Work) -> None:
         """See `Crew`."""
         self._work.append(work)
@@ -96,6 +121,10 @@ class Alone:
             yield self.player.play(self._work.pop())
             if self.player.interrupted:
                 raise KeyboardInterrupt
+
+    def stop(self) -> Iterator[Done | LostRound]:
+        """See `Crew`; its round is told before the interrupt goes on."""
+        return iter(())
 
     def close(self) -> None:
         """See `Crew`."""
@@ -111,6 +140,9 @@ class Campaign(Run):
         kept: how many trials this search has added to the corpus.
         wrong: what is wrong with files of the corpus.
         lost: rounds that nobody could play: a search that found nothing is then none that may say so.
+        barren: contracts of which nothing that can run could be drawn.
+        reached: trials that ended, by contract and route.
+        lines: of PTX that trials ran, by contract, of those whose lines were counted.
 
     Args:
         search: what is searched.
@@ -126,6 +158,10 @@ class Campaign(Run):
         self.drawn = self.shrinking = self.kept = 0
         self.wrong: list[str] = []
         self.lost: list[LostRound] = []
+        self.barren: set[str] = set()
+        self.reached: dict[str, Counter[str]] = {name: Counter() for name in search.contracts}
+        self.lines: dict[str, set[str]] = {name: set() for name in search.contracts}
+        self._losses = 0
         self._crew = crew
         self._known: dict[str, dict[str, str]] = {name: {} for name in search.contracts}
         self._begun: Mapping[str, tuple[Trial, ...]] = {}
@@ -140,10 +176,15 @@ class Campaign(Run):
         yield from self._counted((start,))
         yield from self._counted(self.all_cases())
         for event in self._closing("the search has ended"):
-            if isinstance(event, RunFinished) and event.exit_code == AGREE and self.lost:
+            if isinstance(event, RunFinished) and event.exit_code == AGREE and (self.lost or self.barren):
                 yield replace(event, exit_code=ERROR)
             else:
                 yield event
+
+    def interrupted(self) -> Iterator[Event]:
+        """See `Run.interrupted`; what rounds had found comes first."""
+        yield from self._counted(event for one in self._crew.stop() for event in self._heard(one))
+        yield from super().interrupted()
 
     def all_cases(self) -> Iterator[Event]:
         """Kept trials first, then rounds, contracts in turns."""
@@ -153,19 +194,15 @@ class Campaign(Run):
         more = True
         while True:
             while more and self._crew.room:
-                work = None if self.spent else next(works, None)  # made now, with all that is known by now
+                ends = self.spent or self._losses >= MAX_LOST
+                work = None if ends else next(works, None)  # made now, with all that is known by now
                 if work is None:
                     more = False
                 else:
                     self._crew.hand_out(work)
-            ended = False
             for one in self._crew.take():
-                ended = True
-                if isinstance(one, Done):
-                    yield from self._hear(one)
-                else:
-                    self.lost.append(one)
-            if not more and not ended:
+                yield from self._heard(one)
+            if not more and not self._crew.is_working:
                 return
 
     def close(self) -> None:
@@ -184,9 +221,11 @@ class Campaign(Run):
         turns: Counter[str] = Counter()
         for number in count():
             left = ROUND if self.search.examples is None else min(ROUND, self.search.examples - self.drawn)
-            if left <= 0:
+            if left <= 0 or self.barren == set(self.search.contracts):
                 return
             name = self.search.contracts[number % len(self.search.contracts)]
+            if name in self.barren:
+                continue
             self.drawn += left
             yield self._work(name, turns[name], left)
             turns[name] += 1
@@ -195,11 +234,24 @@ class Campaign(Run):
         place = self.search.contracts.index(name)
         seed = int(np.random.SeedSequence([self.search.seed, place, turn + 1]).generate_state(1)[0])
         left = None if self.search.seconds is None else max(0.0, self.search.seconds - self.seconds)
+        if left is not None and examples:
+            left = min(left, self.search.slice_s)
         begun = self._begun.get(name, ())[-MAX_BEGUN:]
-        return Work(name, seed, examples, dict(self._known[name]), begun, again, left)
+        return Work(name, seed, examples, dict(self._known[name]), begun, again, left, max(0, turn))
 
-    def _hear(self, done: Done) -> Iterator[Event]:
+    def _heard(self, one: Done | LostRound) -> Iterator[Event]:
+        if isinstance(one, LostRound):
+            self.lost.append(one)
+            self._losses += 1
+            return
+        self._losses = 0
+        yield from self._done(one)
+
+    def _done(self, done: Done) -> Iterator[Event]:
         name = done.work.contract
+        self.barren |= {name} if done.is_barren else set()
+        self.reached[name].update(event.route for event in done.events if isinstance(event, CaseFinished))
+        self.lines[name].update(*(one.lines for one in done.shows))
         self._known[name] |= done.crashes
         self.shrinking += done.shrinking
         for one in done.shows:

@@ -1,8 +1,10 @@
 """A search on the console: what it is at while it runs, each new finding as it comes, and at the end what was kept."""
 
 import time
+from collections.abc import Iterator
 from typing import TextIO
 
+from tileproof.conformance.columns import aligned
 from tileproof.conformance.console import PLAIN_INTERVAL_S, Console
 from tileproof.conformance.events import (
     CaseErrored,
@@ -16,6 +18,7 @@ from tileproof.conformance.events import (
 from tileproof.conformance.fuzz.campaign import Campaign
 from tileproof.conformance.fuzz.judge import Judged
 from tileproof.conformance.fuzz.round_work import Done
+from tileproof.conformance.registry import contracts
 
 
 class FuzzConsole(Console):
@@ -51,10 +54,14 @@ class FuzzConsole(Console):
             super().receive(event)
 
     def tell(self, judged: Judged) -> None:
+        """A trial ended in this process."""
+        self.tried(str(judged.trial.case), bool(judged.signatures))
+
+    def tried(self, case: str, failed: bool) -> None:
         """A trial ended."""
         self._tried += 1
-        self._failed += bool(judged.signatures)
-        self._show(str(judged.trial.case))
+        self._failed += failed
+        self._show(case)
 
     def done(self, done: Done) -> None:
         """A round of another process ended."""
@@ -85,12 +92,28 @@ class FuzzConsole(Console):
             return []
         found = "nothing new found" if not campaign.signatures else f"{campaign.signatures} different signatures found"
         shrinking = f", {campaign.shrinking} further trials to shrink them" if campaign.shrinking else ""
-        lines = [f"{found}{shrinking}; {campaign.kept} trials kept in {campaign.search.corpus}"]
+        lines = [*_reached(campaign), f"{found}{shrinking}; {campaign.kept} trials kept in {campaign.search.corpus}"]
+        lines += [f"{name}: {_BARREN}" for name in sorted(campaign.barren)]
         lines += [str(one) for one in campaign.lost[:3]]
         lines += [f"not read: {one}" for one in campaign.wrong[:3]]
         if len(campaign.wrong) > 3:
             lines.append(f"not read: {len(campaign.wrong) - 3} more files of the corpus")
         return [*lines, *([campaign.corpus.failure] if campaign.corpus.failure else [])]
+
+
+_BARREN = "nothing can be drawn: no shape of its space is one that it takes and a search affords"
+
+
+def _reached(campaign: Campaign) -> Iterator[str]:
+    """A line for each contract: trials that ended, the routes that they took, and lines of PTX as far as counted."""
+    rows = [["reached", "trials", "lines", "routes"]]
+    for name, routes in campaign.reached.items():
+        taken = ", ".join(f"{route} {count}" for route, count in routes.most_common() if route)
+        known = {route for each in contracts()[name].routes.values() for route in each}
+        missing = ", ".join(sorted(known - routes.keys()))
+        words = "; ".join((taken or "none", *([f"not {missing}"] if missing else [])))
+        rows.append([name, str(routes.total()), str(len(campaign.lines[name])), words])
+    yield from aligned(rows, left=(0, 3))
 
 
 def _header(event: RunStarted) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis import seed as seeded
-from hypothesis.errors import HypothesisException
+from hypothesis.errors import HypothesisException, Unsatisfiable
 
 from tileproof.conformance.fuzz.judge import Judge, Judged
 from tileproof.conformance.fuzz.strategy import Scope, trials
@@ -48,11 +48,13 @@ class Explored:
         judged: trials in the order in which they ran, up to the first that shows something new.
         smallest: by signature that is new, the smallest trial with it.
         shrinking: trials that ran after that.
+        is_barren: nothing that can run could be drawn.
     """
 
     judged: list[Judged] = field(default_factory=list)
     smallest: dict[str, Judged] = field(default_factory=dict)
     shrinking: int = 0
+    is_barren: bool = False
 
 
 @dataclass
@@ -98,6 +100,8 @@ class Round:
 
         try:
             search()
+        except* Unsatisfiable:
+            self.result.is_barren = not self._memory
         except* (Stop, Shown, HypothesisException):
             pass  # what it found stands in the result
         return self.result

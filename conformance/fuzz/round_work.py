@@ -69,6 +69,7 @@ class Work:
         kept: trials to begin from.
         again: trials of an earlier search, to be run as they are.
         left_s: seconds left for exploring; None for no such time.
+        turn: how many rounds the contract has had.
     """
 
     contract: str
@@ -78,6 +79,7 @@ class Work:
     kept: tuple[Trial, ...] = ()
     again: tuple[Trial, ...] = ()
     left_s: float | None = None
+    turn: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ class Done:
         shows: of each trial that counts.
         crashes: crash ids by signatures that are new.
         shrinking: further trials, which only served to shrink.
+        is_barren: nothing that can run could be drawn.
     """
 
     work: Work
@@ -107,6 +110,7 @@ class Done:
     shows: tuple[Shows, ...]
     crashes: Mapping[str, str]
     shrinking: int
+    is_barren: bool = False
 
 
 class Player:
@@ -114,6 +118,7 @@ class Player:
 
     Attributes:
         interrupted: Ctrl-C ended a round: what it had found is told as it is, and nothing more is to be played.
+        scratch: folder of the crash files of trials that may not stay.
 
     Args:
         setup: of the search.
@@ -127,12 +132,12 @@ class Player:
         self._runners: dict[Target, Runner] = runners_for(
             setup.places, deadline_s=setup.deadline_s, pages=[Path(setup.page)] if setup.page else ()
         )
-        self._scratch = setup.crashes / f"fuzz-{uuid.uuid4().hex[:8]}"
+        self.scratch = setup.crashes / f"fuzz-{uuid.uuid4().hex[:8]}"
 
     def judge(self, folder: Path | None = None, targets: tuple[Target, ...] | None = None) -> Judge:
         """What runs trials, its crash files in a folder of their own unless another is named."""
         setup = self.setup
-        return Judge(targets or setup.targets, self._runners, folder or self._scratch, setup.fault, setup.page)
+        return Judge(targets or setup.targets, self._runners, folder or self.scratch, setup.fault, setup.page)
 
     def play(self, work: Work) -> Done:
         """Explore, shrink what is new, and gather what counts."""
@@ -155,7 +160,7 @@ class Player:
             for n, one in enumerate(explored.judged)
         ]
         shows += [Shows(one.trial, True, _why(one)) for one in least]
-        return Done(work, tuple(events), tuple(shows), crashes, explored.shrinking + runs)
+        return Done(work, tuple(events), tuple(shows), crashes, explored.shrinking + runs, explored.is_barren)
 
     def _shrunk(self, work: Work, signature: str, found: Judged, until: Callable[[], bool]) -> tuple[Judged, int]:
         """The least trial that shows a signature, and how many were tried; after Ctrl-C the one that was found."""
@@ -171,11 +176,11 @@ class Player:
         """Let all devices go, and the folder of trials that were not kept."""
         for runner in self._runners.values():
             runner.close()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _scope(self, work: Work) -> Scope:
         contract = contracts()[work.contract]
-        return Scope(contract, space_of(contract), self.setup.targets, self.setup.archs, work.kept)
+        return Scope(contract, space_of(contract), self.setup.targets, self.setup.archs, work.kept, work.turn)
 
     def _explore(self, work: Work) -> Explored:
         until = None if work.left_s is None else time.monotonic() + work.left_s

@@ -1,6 +1,7 @@
 """How trials are drawn: a Hypothesis strategy made from what a contract says of its parameters.
 
-Half of all sizes are drawn from the edges, the rest from everything between; most tensors lie plainly. With kept
+Half of all sizes are drawn from the edges, the rest from everything between; most tensors lie plainly. Most shapes are
+cheap: a part of the work that a search affords is drawn first, and a contract's first round has no dear ones. With kept
 trials at hand, some of a new one's parts are taken from one of them. Hypothesis shrinks towards what is drawn first
 and smallest here: the least size, the plain view, the first family, seed 0, no edit.
 """
@@ -27,6 +28,9 @@ NOTHING_RUNS = (REFUSED, NOTHING_TO_LAUNCH)
 SELDOM = 11
 """One shape in so many that is refused, or has nothing to launch, is tried."""
 
+SHARES = ((16, 16, 4), (16, 4, 1))
+"""A shape has at most one in so many parts of the work that is afforded, in a contract's first round and later ones."""
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -38,6 +42,7 @@ class Scope:
         targets: where each trial runs.
         archs: architectures to draw from.
         kept: trials of earlier searches, to begin from.
+        turn: how many rounds the contract has had.
     """
 
     contract: Contract
@@ -45,6 +50,7 @@ class Scope:
     targets: tuple[Target, ...]
     archs: tuple[str, ...]
     kept: tuple[Trial, ...] = ()
+    turn: int = 0
 
 
 def space_of(contract: Contract) -> Space:
@@ -61,8 +67,7 @@ def trials(draw: st.DrawFn, scope: Scope) -> Trial:
     """A trial of the scope's contract that can run."""
     like = draw(st.sampled_from((None, *scope.kept))) if scope.kept else None
     shape = _shape(draw, scope, like)
-    case = _case(draw, scope.contract, shape, like)
-    assume(scope.space.affords(shape, case.route))
+    case = _case(draw, scope, shape, like)
     assume(case.route not in NOTHING_RUNS or draw(st.integers(0, SELDOM)) == SELDOM)
     place = _place(draw, scope, like)
     try:
@@ -82,8 +87,9 @@ def _taken(draw: st.DrawFn, like: Trial | None) -> bool:
 
 def _shape(draw: st.DrawFn, scope: Scope, like: Trial | None) -> Shape:
     drawn: dict[str, int] = {}
+    share = draw(st.sampled_from(SHARES[min(scope.turn, len(SHARES) - 1)]))
     for name in scope.contract.dimensions:
-        most = scope.space.left(name, drawn)
+        most = scope.space.left(name, drawn, share)
         if like is not None and _taken(draw, like) and like.case.shape.size(name) <= most:
             drawn[name] = like.case.shape.size(name)
         else:
@@ -131,12 +137,14 @@ def _amount(draw: st.DrawFn, most: int, beside: int) -> int:
     return draw(st.one_of(st.integers(1, most), st.sampled_from(whole or (0,))))
 
 
-def _case(draw: st.DrawFn, contract: Contract, shape: Shape, like: Trial | None) -> Case:
+def _case(draw: st.DrawFn, scope: Scope, shape: Shape, like: Trial | None) -> Case:
+    contract = scope.contract
     kernel = draw(st.sampled_from(tuple(contract.routes)))
     try:
-        routes = contract.expected_routes(shape)
+        routes = [route for route in contract.expected_routes(shape) if scope.space.affords(shape, route)]
     except Refusal:
         reject()
+    assume(routes)
     route = draw(st.sampled_from(routes))
     taken = like is not None and _taken(draw, like)
     family = like.case.family if like is not None and taken else draw(st.sampled_from(contract.families))

@@ -212,7 +212,7 @@ class _LeavesFlag(_BadDevice):
 
 
 def die_at_once(*arguments: object) -> NoReturn:
-    """A process of `side_by_side` that never gets to a case."""
+    """A process that never gets to a task."""
     os._exit(3)
 
 

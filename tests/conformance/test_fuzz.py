@@ -1,13 +1,16 @@
 """The search: what it draws, that it finds and shrinks planted faults, keeps what is new, and ends as it should."""
 
 import json
+import re
 from collections import Counter
+from math import prod
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fuzz_fakes import FakeJudge, scope_of
 from hypothesis import HealthCheck, given, settings
+from page_files import DOUBLE, written
 
 from tileproof.conformance.case import Shape
 from tileproof.conformance.cli import main
@@ -233,6 +236,47 @@ def test_what_cannot_be_searched_is_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert "Traceback" not in error
+
+
+def test_a_page_that_no_search_affords_is_one_line_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = written(tmp_path, DOUBLE.replace('{"N": (5,)}', '{"N": (10**30,)}'))
+    assert main(["fuzz", "--page", str(page), "--target", "host", "--examples", "5"]) == 2
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error == "error: double: its least shape has N = 1.00e+30, and a search affords at most 262144"
+    assert hint == "hint: list smaller sizes of N for it"
+
+
+def test_a_space_without_a_shape_that_can_run_is_told_and_is_no_clean_search(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dear = DOUBLE.replace('{"N": (5,)}', '{"N": (5, 10**7)}')
+    page = written(tmp_path, dear.replace('families=("normal",)', 'families=("normal",), only=lambda N: N > 5'))
+    folders = ["--corpus", str(tmp_path / "corpus"), "--crash-dir", str(tmp_path / "crashes")]
+    assert main(["fuzz", "--page", str(page), "--target", "host", "--seconds", "30", *folders]) == 2
+    assert "double: nothing can be drawn: no shape of its space is one that it takes" in capsys.readouterr().out
+
+
+def test_a_search_says_what_it_reached_and_what_it_did_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = ["--corpus", str(tmp_path / "corpus"), "--crash-dir", str(tmp_path / "crashes")]
+    assert main(["fuzz", QUANTIZE, "--examples", "3", *folders]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{QUANTIZE}  "))
+    assert re.match(rf"{QUANTIZE} +3 +[1-9][0-9]* +.*(scalar|vector) [1-3].*; not .*empty", line)
+
+
+def test_the_first_round_of_a_contract_has_cheap_shapes_alone_and_later_ones_dear_ones_too() -> None:
+    def works(turn: int) -> list[int]:
+        judge = FakeJudge(lambda trial, inputs: ())
+        Round(scope_of("ninfer_linear", turn=turn), judge, frozenset(), 5, Allowance(120)).run()  # type: ignore[arg-type]
+        return [prod(max(1, trial.case.shape.size(name)) for name in "TNK") for trial in judge.trials]
+
+    afforded = contracts()["ninfer_linear"].space
+    assert afforded is not None
+    assert max(works(0)) <= afforded.work / 4
+    later = works(1)
+    assert max(later) > afforded.work / 4
+    assert sum(one <= afforded.work / 16 for one in later) > len(later) / 3
 
 
 def test_a_contract_without_a_space_is_searched_among_the_sizes_of_its_cases() -> None:

@@ -231,8 +231,9 @@ def test_a_full_disk_under_the_history_is_one_line_and_takes_nothing_in(
     tmp_path: Path, limit: int, begun: bool
 ) -> None:
     path, db = tmp_path / "run.ndjson", tmp_path / "history.duckdb"
-    told = [CaseErrored(str(case), Target.SIM, "", f"no verdict {case}" * 20) for case in SMOKE]
-    path.write_text("".join(map(event_line, [Plan(SMOKE, (runner_fakes.SIM,)).start, *told])))
+    told: list[Event] = [Plan(SMOKE, (runner_fakes.SIM,)).start]
+    told += (CaseErrored(str(case), Target.SIM, "", f"no verdict {case}" * 20) for case in SMOKE)
+    path.write_text("".join(map(event_line, told)))
     if begun:
         with History(db) as history:
             assert not history.runs()

@@ -1,5 +1,5 @@
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from tileproof.conformance.events import (
     Event,
     EventFile,
     FindingFound,
+    PassStarted,
     RouteCount,
     RunFinished,
     RunStarted,
@@ -39,6 +40,7 @@ def all_events() -> list[Event]:
     finding = wrong(Job(small_case(), SIM, case_inputs(small_case()))).findings[0]
     return [
         RunStarted("smoke", 2, (SIM, GPU), None, capture()),
+        PassStarted(1, 2, (replace(SIM, seed=1),)),
         TargetUnavailable(Target.GPU, "no GPU — none at all"),
         CrashFileFailed(SMALL, "ABCDEFG", "cannot be written: No space left on device"),
         CaseStarted(SMALL, Target.SIM, "ABCDEFG", "w.npy:w\udcff"),

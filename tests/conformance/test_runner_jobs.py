@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 from runner_fakes import SIM, FakeRunner, die_at_once, right, wrong
 
-from tileproof.conformance import side_by_side
+from tileproof.conformance import processes
 from tileproof.conformance.cli import main
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.crash import CrashFolder
 from tileproof.conformance.events import CaseErrored, CaseFinished, CaseNotRun, CaseStarted, Event, RunFinished
 from tileproof.conformance.part import Part, in_turns
+from tileproof.conformance.processes import MAX_DEATHS
 from tileproof.conformance.registry import contracts
 from tileproof.conformance.selection import select
 from tileproof.conformance.session import Plan, Session, runners_for
-from tileproof.conformance.side_by_side import MAX_DEATHS, Helpers, SideBySide
+from tileproof.conformance.side_by_side import Helpers, SideBySide
 from tileproof.conformance.target import Target
 from tileproof.oracle.refusal import Refusal
 
@@ -51,7 +52,7 @@ def test_a_process_that_is_killed_takes_only_the_verdict_of_its_case(tmp_path: P
         events.append(event)
         if isinstance(event, CaseFinished) and not killed:
             killed = True
-            for helper in run._helpers:
+            for helper in run._processes:
                 helper.process.kill()
     run.close()
     ends = Counter(e.case for e in events if isinstance(e, CaseFinished | CaseErrored | CaseNotRun))
@@ -66,7 +67,7 @@ def test_a_process_that_is_killed_takes_only_the_verdict_of_its_case(tmp_path: P
 def test_processes_that_all_die_end_the_run_with_every_case_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side, "_serve", die_at_once)
+    monkeypatch.setattr(processes, "live", die_at_once)
     run = SideBySide(Plan(SOME, (SIM,)), Helpers(2, tmp_path))
     events = list(run.events())
     lost = [event for event in events if isinstance(event, CaseErrored)]

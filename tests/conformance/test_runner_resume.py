@@ -176,7 +176,7 @@ def test_several_processes_that_have_nothing_left_to_do_start_none(tmp_path: Pat
     done = tuple(CaseFinished(str(case), Target.SIM, True, "vector", 0.1, "d") for case in CASES)
     side = SideBySide(replace(plan, before=done), Helpers(2, tmp_path))
     events = list(side.events())
-    assert not side._helpers
+    assert not side._processes
     assert isinstance(events[-1], RunFinished)
     assert (events[-1].counts[0].passed, events[-1].exit_code) == (len(CASES), 0)
 
