@@ -114,7 +114,7 @@ def run_case(
     contract = contract_of(case)
     contract.check(case)
     values = case_inputs(case) if inputs is None else _fitting(contract, case, inputs)
-    run = _kernel(contract.name, cast(Hashable, device), case.kernel, kernel_source)
+    run = launcher(contract.name, cast(Hashable, device), case.kernel, kernel_source)
     exact = has_exact_bounds(device)
     layouts = tuple(lay_out(spec, exact_bounds=exact) for spec in contract.tensors(case.shape))
     launch = functools.partial(run, case)
@@ -123,15 +123,15 @@ def run_case(
     observed: list[Observation] = []
     try:
         with watched() as launched:
-            observed.append(_observe(layouts, values, device, launch, 0, open_ends))
+            observed.append(observe(layouts, values, device, launch, 0, open_ends))
         with _elsewhere_in_shared_memory(device):
-            observed.append(_observe(layouts, values, device, launch, 1, open_ends))
+            observed.append(observe(layouts, values, device, launch, 1, open_ends))
     except BudgetExceeded as exceeded:
         return _given_up(case, exceeded, _reports(observed), time.perf_counter() - start)
     seen = (observed[0], observed[1])
     reports = _reports(seen)
     evidence = Evidence(contract, case, values, device.arch, expected, layouts, seen)
-    outputs = _outputs(layouts, seen[0])
+    outputs = outputs_of(layouts, seen[0])
     return CaseResult(
         case=case,
         findings=(*evidence.findings(), *device_findings(reports)),
@@ -164,8 +164,8 @@ def case_inputs(case: Case) -> Arrays:
 
 
 @functools.lru_cache(maxsize=4)
-def _kernel(contract: str, device: Hashable, kernel: str, source: EditedSource | None) -> Run:
-    """A launcher on a device, kept because loading a module can cost more than running a small case."""
+def launcher(contract: str, device: Hashable, kernel: str, source: EditedSource | None) -> Run:
+    """A kernel's launcher on a device, kept because loading a module can cost more than running a small case."""
     return contracts()[contract].kernel(cast(Device, device), kernel, source)
 
 
@@ -198,7 +198,7 @@ def _elsewhere_in_shared_memory(device: Device) -> Iterator[None]:
         device.shared_base = usual
 
 
-def _observe(
+def observe(
     layouts: tuple[Layout, ...],
     values: Arrays,
     device: Device,
@@ -206,7 +206,16 @@ def _observe(
     index: int,
     open_ends: bool,
 ) -> Observation:
-    """Launch once on fresh allocations, which are given back even if the device fails."""
+    """Launch once on fresh allocations, which are given back even if the device fails.
+
+    Args:
+        layouts: of the case's tensors.
+        values: inputs by tensor name.
+        device: what to run on.
+        run: launches the case on tensors.
+        index: of the poison in outputs and the values in paddings, 0 or 1.
+        open_ends: whether what approximate functions left open is looked at.
+    """
     before = {
         layout.spec.name: layout.image(values[layout.spec.name], index)
         if layout.spec.role.is_read
@@ -252,7 +261,7 @@ def _shares(evidence: Evidence) -> tuple[str, ...]:
     return shares(evidence.right, brackets)
 
 
-def _outputs(layouts: tuple[Layout, ...], seen: Observation) -> Arrays:
+def outputs_of(layouts: tuple[Layout, ...], seen: Observation) -> Arrays:
     """The output tensors of one launch, contiguous, in their element types."""
     return {
         layout.spec.name: layout.values(seen.after[layout.spec.name])

@@ -10,9 +10,10 @@ import hashlib
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -278,7 +279,8 @@ class Session(Run):
             yield from self._judge(record, attempt, result, target)
 
     def _judge(self, record: CrashRecord, attempt: "_Attempt", result: CaseResult, target: Target) -> Iterator[Event]:
-        yield from self._settle(record, attempt, (target,), result.findings, result)
+        why = partial(self._why, record, attempt, result)
+        yield from self._settle(record, attempt, (target,), result.findings, why)
         yield CaseFinished(
             case=record.case,
             target=target,
@@ -296,7 +298,8 @@ class Session(Run):
         findings = tuple(differences(attempt.case, results))
         record = attempt.record(*results)
         targets = tuple(place.target for place in results)
-        yield from self._settle(record, attempt, targets, findings)
+        why = partial(self._why_differing, attempt, results)
+        yield from self._settle(record, attempt, targets, findings, why)
         yield TargetsCompared(record.case, targets, not findings)
 
     def _settle(
@@ -305,7 +308,7 @@ class Session(Run):
         attempt: "_Attempt",
         targets: tuple[Target, ...],
         findings: tuple[Finding, ...],
-        result: CaseResult | None = None,
+        explain: Callable[[], Why | None],
     ) -> Iterator[Event]:
         """The findings, then why, then the crash file: what was found must not depend on a disk."""
         for finding in findings:
@@ -315,18 +318,24 @@ class Session(Run):
             return
         why = None
         try:
-            if result is not None and (why := self._why(record, attempt, result)) is not None:
-                yield CaseExplained(record.case, targets[0], why)
+            if (why := explain()) is not None:
+                yield CaseExplained(record.case, targets[0], why, *targets[1:2])
         finally:  # Ctrl-C in the middle of an explanation takes no finding with it
             failed = replace(record, status=Status.FAILED, findings=findings, why=why)
             yield from self._keep(failed, attempt.inputs)
 
     def _why(self, record: CrashRecord, attempt: "_Attempt", result: CaseResult) -> Why | None:
+        return self._reasons_for(attempt).of(result, attempt.inputs, record.coordinates[0].arch)
+
+    def _why_differing(self, attempt: "_Attempt", results: Mapping[Coordinates, CaseResult]) -> Why | None:
+        return self._reasons_for(attempt).of_difference(results, attempt.inputs)
+
+    def _reasons_for(self, attempt: "_Attempt") -> "Reasons":
         from tileproof.conformance.triage.first import Reasons  # here: it loads slowly, and most runs need none
 
         if self._reasons is None:
             self._reasons = Reasons(find_fault(attempt.fault) if attempt.fault else None)
-        return self._reasons.of(result, attempt.inputs, record.coordinates[0].arch)
+        return self._reasons
 
     def _keep(self, record: CrashRecord, inputs: Arrays | None) -> Iterator[Event]:
         try:

@@ -98,3 +98,6 @@ class _Plain(Session):
 
     def _why(self, record: CrashRecord, attempt: object, result: CaseResult) -> Why | None:
         return None
+
+    def _why_differing(self, attempt: object, results: Mapping[Coordinates, CaseResult]) -> Why | None:
+        return None

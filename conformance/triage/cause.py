@@ -12,6 +12,15 @@ class Cause(StrEnum):
     ELSEWHERE = "only another device shows it"
     ORACLE = "the reference is wrong: a second reference agrees with the kernel"
 
+    ONE_SIDE = "one target is as the reference says, the other is not"
+    NO_SIDE = "neither target is as the reference says"
+    EITHER_SIDE = "both targets are as the reference allows"
+    UNJUDGED = "nothing says which target is right"
+    SCHEDULE = "the outcome depends on the order of threads"
+    APPROXIMATE = "an approximate function leaves the result open"
+    FUSED = "a multiplication and the addition behind it are fused"
+    ASSEMBLER = "the assembler is known to make something else of such an instruction"
+
     CRASH = "the device or its worker did not survive the launch"
     REFUSAL = "the launcher refuses or accepts wrongly"
     WRONG_ROUTE = "another route was taken"

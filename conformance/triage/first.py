@@ -7,15 +7,20 @@ all, and once for each signature. A rule takes up to a tenth of a second at `LAR
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
+from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Arrays, Right
 from tileproof.conformance.fault import Fault
 from tileproof.conformance.finding import Finding, Proof, Why
 from tileproof.conformance.registry import contract_of
 from tileproof.conformance.run_case import CaseResult
+from tileproof.conformance.target import Coordinates
+from tileproof.conformance.triage.between import between
 from tileproof.conformance.triage.cause import Cause
 from tileproof.conformance.triage.explanation import Explanation, Strength
+from tileproof.conformance.triage.pair import Pair, Side
 from tileproof.conformance.triage.patience import Patience
 from tileproof.conformance.triage.scene import Scene
 from tileproof.conformance.triage.seen import seen
@@ -39,6 +44,7 @@ class Reasons:
 
     def __init__(self, fault: Fault | None = None, *, case_s: float = CASE_S, run_s: float = RUN_S) -> None:
         self._model = fault.model if fault else None
+        self._fault = fault
         self._case_s, self._left_s = case_s, run_s
         self._told: set[tuple[str, str, str]] = set()
 
@@ -49,18 +55,43 @@ class Reasons:
         if keys <= self._told:
             return None
         self._told |= keys
+        return self._timed(lambda: self._first(self._scene(result, inputs, arch)))
+
+    def of_difference(self, results: Mapping[Coordinates, CaseResult], inputs: Arrays) -> Why | None:
+        """The first explanation of a difference between two targets; None where one like it has been explained."""
+        (first, ours), (second, theirs) = list(results.items())[:2]
+        case = ours.case
+        key = (case.contract, case.kernel, f"{first.target} and {second.target}")
+        if key in self._told:
+            return None
+        self._told.add(key)
+        sides = Side(first, ours.outputs), Side(second, theirs.outputs)
+        return self._timed(lambda: self._between(self._pair(case, sides, inputs)))
+
+    def _timed(self, explain: Callable[[], Why]) -> Why:
         began = time.monotonic()
         try:
-            return self._first(self._scene(result, inputs, arch))
+            return explain()
         except Exception as error:  # the verdict stands without a reason
             return Why(Proof.NONE, "", f"triage ended in {type(error).__name__}: {error}")
         finally:
             self._left_s -= time.monotonic() - began
 
+    def _between(self, pair: Pair) -> Why:
+        if _is_large(pair.case):
+            return Why(Proof.NONE, "", f"the case is too large to be run again beside it; {ELSEWHERE}")
+        return why(between(pair, Patience(max(0.0, min(self._case_s, self._left_s))))[0])
+
+    def _pair(self, case: Case, sides: tuple[Side, Side], inputs: Arrays) -> Pair:
+        contract = contract_of(case)
+        oracle = partial(contract.expected, case)
+        source = self._fault.kernel_source() if self._fault else None
+        return Pair(contract, case, inputs, sides, self._model or oracle, source)
+
     def _first(self, scene: Scene) -> Why:
         for one in seen(scene):
             return why(one, scene.findings)
-        if math.prod(max(1, dimension.size) for dimension in scene.case.shape.dimensions) > LARGEST:
+        if _is_large(scene.case):
             return Why(Proof.NONE, "", f"the case is too large to try rules beside it; {ELSEWHERE}")
         if self._left_s <= 0:
             return Why(Proof.NONE, "", f"the time for this in a run is used up; {ELSEWHERE}")
@@ -86,6 +117,10 @@ class Reasons:
             expected=self._model or oracle,
             second=oracle if self._model else None,
         )
+
+
+def _is_large(case: Case) -> bool:
+    return math.prod(max(1, dimension.size) for dimension in case.shape.dimensions) > LARGEST
 
 
 def why(explanation: Explanation, findings: Sequence[Finding] = ()) -> Why:
