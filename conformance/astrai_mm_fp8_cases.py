@@ -182,6 +182,9 @@ def every_end(routes: Routes) -> Iterator[Case]:
     for layout, route, end in product(LAYOUTS, (SMALL, SMALL_LEAN, LARGE, LARGE_LEAN), range(1, 17)):
         extent = _extent(route) - 16 + end
         yield _case(routes, f"{layout}e4m3", (extent, extent, end), "normal", route=route)
+    # Of an operand that is read across, lines come four at a time: each of them is the last one of memory.
+    for layout, end, further in product(("nn", "tn", "tt"), range(1, 17), range(1, 4)):
+        yield _case(routes, f"{layout}e4m3", (48 + end, 48 + end, end + further), "normal")
 
 
 def every_epilogue(routes: Routes) -> Iterator[Case]:
@@ -192,6 +195,9 @@ def every_epilogue(routes: Routes) -> Iterator[Case]:
         for bias in ("b16", "b8"):
             yield _case(routes, f"{layout}{name}{bias}{output}", (extent + 1, extent + 5, 33), "normal", route=route)
         yield _case(routes, f"{layout}{name}{output}", (extent, extent, 32), "nothing", route=route)
+        # More rows of tiles than are walked through together, the last group short.
+        columns = 9 if extent == 128 else extent + 1
+        yield _case(routes, f"{layout}{name}{output}", (9 * extent + 1, columns, 16), "one-hot", route=route)
 
 
 def _extent(route: str) -> int:

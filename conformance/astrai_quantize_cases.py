@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count, cycle, islice, product
 
 from tileproof.conformance.astrai_families import FAMILIES
-from tileproof.conformance.astrai_setting import CONTRACT, DIMENSIONS, DTYPES, FORMATS, TYPES, WIDE, token
+from tileproof.conformance.astrai_setting import CONTRACT, DIMENSIONS, DTYPES, FORMATS, TYPES, WIDE, WIDE_MARGINS, token
 from tileproof.conformance.case import Case, Dimension, Shape, View
 from tileproof.conformance.contract import Tier
 from tileproof.conformance.space import Extent, Space
@@ -75,6 +75,8 @@ def every_fold(route_of: RouteOf) -> Iterator[Case]:
         for family, window in (("tiny", 128), (WIDE, 96)):
             shape = shape_of(16, 64, 2, DOUBLE_BUFFERED, window, types, *views)
             yield Case(CONTRACT, NAME, route_of(shape), shape, family, 0)
+    for seed in range(1, len(WIDE_MARGINS)):
+        yield Case(CONTRACT, NAME, route_of(shape), shape, WIDE, seed)
 
 
 def _some_folds(route_of: RouteOf) -> tuple[Case, ...]:

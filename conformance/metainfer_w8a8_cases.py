@@ -97,6 +97,7 @@ def _smoke(routes: Routes) -> Iterator[Case]:
     yield _case(routes, "64x64x64-b2", "nk8", (20, 64, 64), "odd-scales")
     yield _case(routes, SCALAR, "nk8", (13, 13, 70), "odd-scales")
     yield _case(routes, SCALAR, "nk8", (3, 11, 70), "small-rows")
+    yield _case(routes, SCALAR, "nk8", (2, 7, CONVERSION_DEPTH), "cut-sums")
     yield _case(routes, "64x64x64-b2", "nk8", (20, 64, 64), "small-rows")
     yield _case(routes, "64x64x64-b2", "nk8", (16, 64, _depth()), "conversion")
     yield _case(routes, SCALAR, "nk8", (2, 64, CONVERSION_DEPTH + 1), "conversion")
@@ -130,7 +131,7 @@ def _depth() -> int:
     return -(-CONVERSION_DEPTH // 64) * 64
 
 
-_IN_NO_TURN = ("conversion", "worn-counters", "odd-scales", "near-ties", "small-rows")
+_IN_NO_TURN = ("conversion", "worn-counters", "odd-scales", "near-ties", "small-rows", "cut-sums")
 
 
 def _full(routes: Routes) -> Iterator[Case]:
@@ -222,7 +223,7 @@ def _whole_tiles(routes: Routes) -> Iterator[Case]:
         arm, record = tiles[route], PACKS[LAYOUT_TOKENS[token]]
         rows, depth = (arm.rows, arm.depth) if isinstance(arm, TileArm) else (WGMMA_ROWS, WGMMA_DEPTH_STEP)
         whole, columns = lcm(depth, record.k_multiple), max(arm.columns, record.n_multiple)
-        for family, least in (("conversion", CONVERSION_DEPTH), ("small-rows", 64)):
+        for family, least in (("cut-sums", CONVERSION_DEPTH), ("small-rows", 64)):
             yield _case(routes, route, token, (rows, columns, -(-least // whole) * whole), family)
     for token, (route, splits), m in product(TOKENS, ((FUSED, 2), (PARTIAL, 2), (IN_BLOCK, 0)), (16, 32)):
         yield _case(routes, route, token, (m, 128, 256), "small-rows", splits=splits)

@@ -87,6 +87,18 @@ def conversion(m: int, n: int, k: int, random: Random) -> Inputs:
     return Inputs(x * random.choice([-1, 1], (m, 1)), w, np.ones(m), np.ones(n))
 
 
+def cut_sums(m: int, n: int, k: int, random: Random) -> Inputs:
+    """Each sum is 2^24 + 3 * 2^16 - 1 of either sign: float32 rounds it to a tie of bf16, which goes up. Cut instead of
+    rounded it ends one lower."""
+    given = conversion(m, n, k, random)
+    if k < CONVERSION_DEPTH:
+        return given
+    products, rest = divmod(2**24 + 3 * 2**16 - 1, 127 * 127)
+    w = np.zeros((k, n), np.int64)
+    w[:products], w[k - 2], w[k - 1] = 127, *divmod(rest, 127)
+    return Inputs(given.x, w, given.x_scale, given.w_scale)
+
+
 def association(m: int, n: int, k: int, random: Random) -> Inputs:
     """Scales whose product is ordinary; but a sum times the first is infinite where it is 2^18 or more."""
     given = extremes(m, n, k, random)
@@ -166,6 +178,7 @@ FAMILIES: Mapping[str, Callable[[int, int, int, Random], Inputs]] = {
     "worn-counters": worn_counters,
     "near-ties": near_ties,
     "small-rows": small_rows,
+    "cut-sums": cut_sums,
 }
 
 

@@ -160,7 +160,7 @@ def test_wide_margins_make_ordinary_scales_of_subnormal_histories() -> None:
     assert {abs(host(case).margin) for case in wide} == {100, 101, 126}
     for case in wide:
         of, counted = setting(case.shape), host(case)
-        if counted.margin == -126 and case.shape.dtype.startswith("f32"):
+        if counted.margin == -126 and not case.shape.dtype.startswith("f16"):
             assert of.stage is not None
             ring = np.asarray(CONTRACT.expected(case, case_inputs(case), "sm_90a")["ring"])
             assert 1e-9 < ring[of.stage.offset(scale_field(1 - counted.current), of.window)] < 1
