@@ -46,7 +46,7 @@ from tileproof.conformance.contract import (
     Run,
     TensorSpec,
 )
-from tileproof.conformance.division import Division
+from tileproof.conformance.division import Divides
 from tileproof.conformance.host_module import SUFFIX, host_modules
 from tileproof.conformance.our_divisions import chosen_mm_fp8
 from tileproof.kernels.device import Device
@@ -174,7 +174,7 @@ def _ring_classes(words: NDArray[Any]) -> dict[str, Mask]:
     return {"words that are 0": words == 0, "words that are not 0": words != 0}
 
 
-def divisions(contract: str, case: Case) -> Mapping[str, Division]:
+def divisions(contract: str, case: Case) -> Mapping[str, Divides]:
     """Of the products, whose variant the launcher chooses, where every device chooses the same."""
     if case.route == REFUSED:
         return {}

@@ -30,7 +30,7 @@ from tileproof.conformance.contract import (
     Run,
     TensorSpec,
 )
-from tileproof.conformance.division import Division
+from tileproof.conformance.division import Divides
 from tileproof.conformance.our_divisions import mm_fp8
 from tileproof.kernels.device import Device
 from tileproof.kernels.launcher import NOTHING_TO_LAUNCH, Launch
@@ -196,7 +196,7 @@ def witnesses(output: str, index: tuple[int, ...]) -> tuple[tuple[str, tuple[int
     return (("scale", (0,)),) if output == "out" else ()
 
 
-def divisions(case: Case) -> Mapping[str, Division]:
+def divisions(case: Case) -> Mapping[str, Divides]:
     """Of the output, by route."""
     division = mm_fp8(case.route)
     return {"out": division} if division else {}

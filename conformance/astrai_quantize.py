@@ -41,7 +41,9 @@ from tileproof.conformance.contract import (
     Run,
     TensorSpec,
 )
+from tileproof.conformance.division import Divides
 from tileproof.conformance.host_module import SUFFIX, host_modules
+from tileproof.conformance.our_thread_divisions import flat_codes, tile_codes
 from tileproof.kernels.device import Device
 from tileproof.kernels.fp8_quantize_tensor import NAME as KERNEL
 from tileproof.kernels.fp8_quantize_tensor import SOURCE
@@ -227,6 +229,14 @@ def witnesses(output: str, index: tuple[int, ...]) -> tuple[tuple[str, tuple[int
     return () if at is None else (("x", at),)
 
 
+def divisions(case: Case) -> Mapping[str, Divides]:
+    """Of both kinds of codes, by route."""
+    if case.route.startswith("tile-"):
+        return {"rows": tile_codes(transposed=False), "transposed": tile_codes(transposed=True)}
+    division = flat_codes(case.route, case.shape.size("R") * case.shape.size("C"))
+    return {"rows": division} if division else {}
+
+
 def kernel(device: Device, name: str, source: EditedSource | None) -> Run:
     """The launcher on `device`, compiled from `source` or as shipped; it chooses its route."""
     modules = host_modules(("fp8_quantize_tensor",), source)
@@ -282,6 +292,7 @@ ASTRAI_QUANTIZE = Contract(
     expected_routes=lambda shape: (expected_route(shape),),
     classes=classes,
     witnesses=witnesses,
+    divisions=divisions,
     kernel=kernel,
     space=SPACE,
 )

@@ -49,12 +49,14 @@ from tileproof.conformance.records import to_json
 from tileproof.conformance.registry import registered
 from tileproof.conformance.replay import Replay, replay
 from tileproof.conformance.sanitizer import Tool, find_program
+from tileproof.conformance.saying import remark, say
 from tileproof.conformance.selection import cases_for_file, select
 from tileproof.conformance.session import Plan, Run, Session, runners_for
 from tileproof.conformance.side_by_side import Helpers, SideBySide
 from tileproof.conformance.soak import Soak, ids_of_passes
 from tileproof.conformance.tally import AGREE, ERROR, FINDING
 from tileproof.conformance.target import Coordinates, Schedule, Target, parse_targets
+from tileproof.conformance.visible import visible_text
 from tileproof.conformance.waivers.applying import with_probes
 from tileproof.conformance.waivers.waiver import Waiver, read_waivers
 from tileproof.oracle.refusal import Refusal
@@ -197,13 +199,13 @@ def list_(
                 "no selector and no --tier may be given with --faults", hint="`tileproof list --faults` lists all"
             )
         for fault in faults().values():
-            _say(
+            say(
                 f"{fault.name}\t{fault.contract}\t{', '.join(sorted(fault.expected))}\t{fault.what} ({fault.precedent})"
             )
         return
     first = {case: of for of in reversed(Tier) for case in select((), of)}
     for case in select(selectors or ("*",), tier or Tier.SOAK):
-        _say(f"{case}\t{first.get(case, Tier.FULL)}\t{case.route}")
+        say(f"{case}\t{first.get(case, Tier.FULL)}\t{case.route}")
 
 
 @app.command("replay")
@@ -255,7 +257,7 @@ def bisect(context: typer.Context) -> None:
 @app.command()
 def env() -> None:
     """Print the environment that runs and crash files record."""
-    _say(describe(to_json(capture())))
+    say(describe(to_json(capture())))
 
 
 # With which typer leaves on Ctrl-C, without a word.
@@ -338,31 +340,27 @@ def _must_have_tool(places: Sequence[Coordinates]) -> None:
 
 def _say_replay(one: Replay) -> None:
     case = f"  {one.record.case}" if one.record else ""
-    _say(f"{one.outcome}  {one.path.stem}{case}")
+    say(f"{one.outcome}  {one.path.stem}{case}")
     if one.reason:
-        _say(f"      {one.reason}")
+        say(f"      {one.reason}")
     if one.findings and one.record and one.record.findings:
-        _say("      as recorded" if one.same_signature else "      but not as recorded")
+        say("      as recorded" if one.same_signature else "      but not as recorded")
     for finding in one.findings:
-        _say(f"      {finding.kind}: {finding.message}")
+        say(f"      {finding.kind}: {finding.message}")
     if one.same_signature and one.record and one.record.why:
-        _say(f"      why, as recorded: {one.record.why}")
+        say(f"      why, as recorded: {one.record.why}")
 
 
 def _say_skipped(file: InputFile) -> None:
     for skipped in file.skipped[:MAX_SKIPPED_SHOWN]:
-        sys.stderr.write(f"skipped {skipped.name}: {skipped.reason}\n")
+        remark(f"skipped {skipped.name}: {skipped.reason}")
     left = len(file.skipped) - MAX_SKIPPED_SHOWN
     if left > 0:
-        sys.stderr.write(f"skipped {left} more\n")
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
+        remark(f"skipped {left} more")
 
 
 def _complain(message: str, hint: str) -> None:
     console = open_console(sys.stderr)
-    console.print(f"error: {message}", style="bold red")
+    console.print(visible_text(f"error: {message}"), style="bold red")
     if hint:
-        console.print(f"hint: {hint}")
+        console.print(visible_text(f"hint: {hint}"))

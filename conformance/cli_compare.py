@@ -1,6 +1,5 @@
 """`tileproof compare` and `tileproof bisect`: what changed between runs, and a check that git can search by."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ from tileproof.conformance.cli_history import Db, since
 from tileproof.conformance.history import NO_HISTORY, Stretches
 from tileproof.conformance.reports.comparison import Change, Changed, Comparison, common_form, compare_runs
 from tileproof.conformance.reports.run_report import read_run
+from tileproof.conformance.saying import say_lines
 from tileproof.conformance.tally import AGREE, ERROR, FINDING
 from tileproof.oracle.refusal import Refusal
 
@@ -26,8 +26,7 @@ def compare(
     if len(runs) < 2:
         raise Refusal(f"{len(runs)} run is given", hint="compare takes two or more: tileproof compare OLD NEW")
     comparison = compare_runs([read_run(path) for path in runs])
-    for line in told(comparison, since(db, {one.case for one in comparison.changed})):
-        sys.stdout.write(f"{line}\n")
+    say_lines(told(comparison, since(db, {one.case for one in comparison.changed})))
     raise typer.Exit(FINDING if comparison.is_regression else AGREE)
 
 

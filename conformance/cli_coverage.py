@@ -1,7 +1,6 @@
 """`tileproof coverage`: properties by contract and target, and what nothing has reached."""
 
 import json
-import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ import typer
 
 from tileproof.conformance.faults import faults
 from tileproof.conformance.registry import built_in
+from tileproof.conformance.saying import say_lines, write_file
 from tileproof.conformance.selection import near_matches
 from tileproof.conformance.tally import AGREE, FINDING
 from tileproof.oracle.refusal import Refusal
@@ -52,11 +52,11 @@ def coverage(
         )
     )
     if markdown is not None:
-        _write(markdown, page(found))
+        write_file(markdown, page(found))
     if ndjson is not None:
-        _write(ndjson, "".join(json.dumps(record) + "\n" for record in records(found)))
+        write_file(ndjson, "".join(json.dumps(record) + "\n" for record in records(found)))
     if markdown is ndjson is None:
-        sys.stdout.writelines(f"{line}\n" for line in lines(found))
+        say_lines(lines(found))
     raise typer.Exit(FINDING if found.unexplained else AGREE)
 
 
@@ -65,10 +65,3 @@ def _selected(globs: list[str]) -> list[str]:
         if not any(fnmatchcase(name, glob) for name in built_in()):
             raise Refusal(f"no contract matches {glob!r}", hint=near_matches(glob, built_in()))
     return [name for name in built_in() if any(fnmatchcase(name, glob) for glob in globs)]
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be written: {error.strerror}", hint="give another file") from None

@@ -1,11 +1,11 @@
 """The drawings of `tileproof show`: swizzle, fragment, pack, banks."""
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tileproof.conformance.drawings.picture import Picture
+from tileproof.conformance.saying import say_lines, write_file
 from tileproof.oracle.refusal import Refusal
 
 
@@ -80,11 +80,8 @@ def draw(kind: str, name: str | None, drawing: Drawing, svg_file: Path | None) -
     if svg_file is None:
         from tileproof.conformance.drawings.terminal import lines
 
-        sys.stdout.write("\n".join(lines(picture)) + "\n")
+        say_lines(lines(picture))
         return
     from tileproof.conformance.drawings.svg import svg
 
-    try:
-        svg_file.write_text(svg(picture), encoding="utf-8")
-    except OSError as error:
-        raise Refusal(f"{svg_file}: cannot be written: {error.strerror}", hint="give another --svg FILE") from None
+    write_file(svg_file, svg(picture), hint="give another --svg FILE")

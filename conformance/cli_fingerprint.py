@@ -1,7 +1,6 @@
 """`tileproof fingerprint`: the accumulator of a route of ours, of a matrix instruction, or of a Python callable."""
 
 import json
-import sys
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tileproof.conformance.fingerprint.box import Box
+from tileproof.conformance.saying import say, say_lines, write_file
 from tileproof.oracle.refusal import Refusal
 
 
@@ -46,7 +46,7 @@ def fingerprint(
 
     routes = _routes(target, arch)
     if list_:
-        sys.stdout.write("\n".join(routes) + "\n")
+        say_lines(routes)
         return
     if not boxes:
         raise Refusal("nothing to fingerprint was named", hint="`tileproof fingerprint --list` lists routes")
@@ -55,9 +55,9 @@ def fingerprint(
     found = []
     for name in boxes:
         found.append(find(_box(name, routes, arch, assembler, operand, multiple), k))
-        sys.stdout.write("\n".join(lines(found[-1], probes=probes)) + "\n")
+        say_lines(lines(found[-1], probes=probes))
     if record is not None:
-        record.write_text(json.dumps([to_record(one) for one in found], indent=1, default=str) + "\n")
+        write_file(record, json.dumps([to_record(one) for one in found], indent=1, default=str) + "\n")
     raise typer.Exit(0 if all(one.is_known for one in found) else 1)
 
 
@@ -94,8 +94,8 @@ def _integers(boxes: list[str], k: int) -> int:
     known = True
     for name in boxes:
         try:
-            sys.stdout.write(f"{name}: s8 · s8, {examine(name, function_of(name), k)}\n")
+            say(f"{name}: s8 · s8, {examine(name, function_of(name), k)}")
         except Unexplained as why:
             known = False
-            sys.stdout.write(f"{name}: unknown\n  {why.probe}\n  observed {why.observed}; {why.model}\n")
+            say(f"{name}: unknown\n  {why.probe}\n  observed {why.observed}; {why.model}")
     return 0 if known else 1

@@ -1,12 +1,12 @@
 """`tileproof gfx928`: what can be asked about the wave64 machine."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tileproof.oracle.refusal import Refusal
+from tileproof.conformance.saying import say_lines
+from tileproof.kernels.given_file import read_given_text
 from tileproof.simulators.gfx928.isa.check import IsaReport, Requirement, check_listing
 from tileproof.simulators.gfx928.isa.listing import TEXT_LIMIT
 from tileproof.simulators.gfx928.isa.stage_order import Sites
@@ -36,7 +36,7 @@ def isa(
     """Prove or refute the order of the pipelined stage; exit code 0 proved, 1 refuted, 2 not judged."""
     sites = Sites(loads=loads, products=products, stores=stores)
     report = check_listing(_text(file), Requirement(sites=sites, vgprs=vgprs, sgprs=sgprs, lds_bytes=lds), symbol)
-    sys.stdout.write("\n".join(isa_lines(report)) + "\n")
+    say_lines(isa_lines(report))
     raise typer.Exit(0 if report.proved else 1)
 
 
@@ -55,14 +55,4 @@ def isa_lines(report: IsaReport) -> list[str]:
 
 
 def _text(file: Path) -> str:
-    try:
-        with file.open("rb") as stream:
-            raw = stream.read(TEXT_LIMIT + 1)
-    except OSError as error:
-        raise Refusal(f"{file} cannot be read: {error.strerror}") from error
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise Refusal(
-            f"{file} is no text: {error.reason} at byte {error.start}", hint="give the listing, not the code object"
-        ) from error
+    return read_given_text(file, TEXT_LIMIT, no_text="give the listing, not the code object")

@@ -1,6 +1,5 @@
 """`tileproof history`: runs in one file, and what only many of them can tell."""
 
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +8,7 @@ import typer
 
 from tileproof.conformance.columns import aligned
 from tileproof.conformance.history import NO_HISTORY, History, Stretches
+from tileproof.conformance.saying import say
 from tileproof.oracle.refusal import Refusal
 
 DEFAULT = Path(".tileproof") / "history.duckdb"
@@ -30,7 +30,7 @@ def add(
     """Take runs in, in the order given."""
     with History(db) as kept:
         for path in runs:
-            _say(f"{path}: {'added' if kept.add(path) else 'is there already'}")
+            say(f"{path}: {'added' if kept.add(path) else 'is there already'}")
 
 
 @history.command("list")
@@ -90,13 +90,9 @@ def since(db: Path | None, cases: Iterable[str]) -> Stretches:
 
 def _table(titles: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
     if not rows:
-        _say("nothing")
+        say("nothing")
         return
     words = [tuple("" if value is None else str(value) for value in row) for row in rows]
     texts = [at for at, value in enumerate(rows[0]) if not isinstance(value, int | float)]
     for line in aligned([tuple(titles), *words], tuple(texts)):
-        _say(line)
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
+        say(line)

@@ -1,6 +1,5 @@
 """`tileproof ledger`: measured facts, who measured them, and what they are worth."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ from tileproof.conformance.ledger import Role
 from tileproof.conformance.ledger_file import read_ledger
 from tileproof.conformance.ledger_rules import Standing
 from tileproof.conformance.ledger_table import Query, best_lines, row_lines
+from tileproof.conformance.saying import say_lines
 
 
 def ledger(
@@ -22,4 +22,4 @@ def ledger(
     """Print measured facts with their evidence."""
     query = Query(tuple(shapes or ()), role, worth)
     book = read_ledger(file)
-    sys.stdout.write("\n".join((best_lines if best else row_lines)(book, query)) + "\n")
+    say_lines((best_lines if best else row_lines)(book, query))

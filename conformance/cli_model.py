@@ -1,12 +1,13 @@
 """`tileproof model`: every interleaving of a small machine inside a kernel, proved right or shown wrong."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tileproof.conformance.saying import say_lines, write_file
 from tileproof.oracle.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def model(
     from tileproof.simulators.protocols.search import decide, search
 
     if name is None:
-        _say([f"{one.name}\t{one.what}\t{', '.join(one.kernels) or '-'}" for one in PROTOCOLS.values()])
+        say_lines([f"{one.name}\t{one.what}\t{', '.join(one.kernels) or '-'}" for one in PROTOCOLS.values()])
         return
     extents = {
         "blocks": blocks,
@@ -64,11 +65,11 @@ def model(
             verdict = search(chosen, NOTHING_LEFT_OUT, most_states=states, watch=watch)
         else:
             verdict = decide(chosen, most_states=states, watch=watch)
-    _say(verdict_lines(verdict))
+    say_lines(verdict_lines(verdict))
     if svg is not None:
         _draw(svg, verdict)
     if replay:
-        _say([_replayed(name, fault)])
+        say_lines([_replayed(name, fault)])
     raise typer.Exit(0 if verdict.is_right else _BROKEN)
 
 
@@ -109,11 +110,4 @@ def _draw(path: Path, verdict: "Verdict") -> None:
     if verdict.trace is None:
         raise Refusal(f"--svg {path}: the model is proved, there is no trace to draw", hint="--fault NAME has one")
     drawing = swim_lanes(verdict.wrong, process_names(verdict.model), verdict.trace.steps)
-    try:
-        path.write_text(drawing)
-    except OSError as error:
-        raise Refusal(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _say(lines: Iterator[str] | Sequence[str]) -> None:
-    sys.stdout.write("\n".join(lines) + "\n")
+    write_file(path, drawing, hint="give another --svg FILE")

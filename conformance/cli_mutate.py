@@ -1,12 +1,12 @@
 """`tileproof mutate KERNEL`: small defects of the compiled kernel, and which of them the cases find."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tileproof.conformance.contract import Tier
+from tileproof.conformance.saying import remark, say, write_file
 from tileproof.conformance.target import Coordinates, Schedule, Target
 
 ALIVE = 1
@@ -64,19 +64,19 @@ def mutate(
     if list_:
         for one in campaign.mutants:
             change = " ".join(map(render, one.patch.instructions)) or "dropped"
-            _say(f"{one.id}\t{one.place}\t{render(one.original)}\t{change}")
+            say(f"{one.id}\t{one.place}\t{render(one.original)}\t{change}")
         return
     for result in campaign.run(path, jobs=jobs, budget=Budget(seconds, deeper), minutes=minutes, again=again):
         if result.outcome is not Outcome.KILLED:
-            sys.stderr.write(f"{result.outcome}  {result.id}  {result.file}:{result.line}\n")
+            remark(f"{result.outcome}  {result.id}  {result.file}:{result.line}")
     decided = campaign.done(path)
-    _say(f"{kernel}: {len(campaign.mutants)} mutants selected of {campaign.reached} on instructions that cases reach")
-    _say(f"({campaign.unreached} more on instructions that none does), {len(decided)} decided, in {path}")
-    _say("")
+    say(f"{kernel}: {len(campaign.mutants)} mutants selected of {campaign.reached} on instructions that cases reach")
+    say(f"({campaign.unreached} more on instructions that none does), {len(decided)} decided, in {path}")
+    say("")
     for line in describe(tuple(decided.values())):
-        _say(line)
+        say(line)
     if html is not None:
-        html.write_text(page(kernel, tuple(decided.values())))
+        write_file(html, page(kernel, tuple(decided.values())), hint="give another --html FILE")
     raise typer.Exit(ALIVE if survivors(decided.values()) else 0)
 
 
@@ -89,12 +89,8 @@ def _prove(path: Path, place: Coordinates) -> int:
     known = read_results(path)
     for result in reproved(list(known.values()), place):
         known[result.id] = result
-        sys.stderr.write(f"{result.outcome}  {result.id}  {result.file}:{result.line}  {result.reason}\n")
+        remark(f"{result.outcome}  {result.id}  {result.file}:{result.line}  {result.reason}")
     write_results(path, known.values())
     left = survivors(known.values())
-    _say(f"{path}: {len(left)} of {len(known)} survive")
+    say(f"{path}: {len(left)} of {len(known)} survive")
     return ALIVE if left else 0
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")

@@ -1,12 +1,12 @@
 """`tileproof ptx`: the CPU device for a bare kernel file, without a contract or a case."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tileproof.conformance.launch_argument import parse_argument
+from tileproof.conformance.saying import say_lines
 from tileproof.conformance.target import Schedule
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.findings import Index3
@@ -80,7 +80,7 @@ def run(
     )
     result = run_kernel(launch)
     save(result, places)
-    sys.stdout.write("\n".join(describe(launch, result)) + "\n")
+    say_lines(describe(launch, result))
     raise typer.Exit(1 if result.count else 0)
 
 

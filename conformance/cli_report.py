@@ -1,6 +1,5 @@
 """`tileproof report`: what a run's event file says, as JUnit XML, Markdown or one HTML page."""
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from tileproof.conformance.reports.junit import junit
 from tileproof.conformance.reports.markdown import markdown
 from tileproof.conformance.reports.page import page
 from tileproof.conformance.reports.run_report import Outcome, RunReport, read_run
-from tileproof.oracle.refusal import Refusal
+from tileproof.conformance.saying import say, write_file
 
 Writer = Callable[[RunReport, Path], str]
 
@@ -43,13 +42,6 @@ def report(
     with registered(contracts_of(pages or (), run.started.page)):
         for path, writer in wanted:
             if path is not None:
-                _write(path, writer(run, crash_dir))
+                write_file(path, writer(run, crash_dir))
         if html is junit_xml is markdown_file is None:
-            sys.stdout.write(markdown(run, crash_dir))
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be written: {error.strerror}", hint="give another file") from None
+            say(markdown(run, crash_dir).removesuffix("\n"))

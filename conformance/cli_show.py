@@ -1,6 +1,5 @@
 """`tileproof show`: what is to be seen of a kernel, of the wave64 machine, or of a map, without running anything."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from tileproof.conformance.cli_draw import DRAWINGS, Drawing, draw
 from tileproof.conformance.columns import aligned
+from tileproof.conformance.saying import say_lines
 from tileproof.conformance.show import HEADINGS, LEFT, BlockSize, resource_rows
 from tileproof.conformance.show_gfx928 import MACHINE, occupancy_lines, stride_lines
 from tileproof.conformance.show_variant import variant_of
@@ -51,7 +51,7 @@ def show(
     if kernel == MACHINE:
         if arch or define or shared or threads is not None:
             raise Refusal(f"{MACHINE} takes --lds and --occupancy", hint="its tables are of the accepted kernels")
-        sys.stdout.write("\n".join(_machine(resources, lds, occupancy)) + "\n")
+        say_lines(_machine(resources, lds, occupancy))
         return
     if lds or occupancy:
         raise Refusal(f"--lds and --occupancy are no views of {kernel!r}", hint=f"tileproof show {MACHINE} --lds")
@@ -60,7 +60,7 @@ def show(
     variant = variant_of(kernel, define or ())
     rows = resource_rows(kernel, arch or ["sm_90a"], BlockSize(threads, shared), variant)
     table = aligned([HEADINGS, *rows], LEFT)
-    sys.stdout.write("\n".join([*table, *(f"with {macro}" for macro in variant)]) + "\n")
+    say_lines([*table, *(f"with {macro}" for macro in variant)])
 
 
 def _machine(resources: bool, lds: bool, occupancy: bool) -> list[str]:

@@ -1,6 +1,5 @@
 """`tileproof triage`: why did the case of a crash file fail?"""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ from tileproof.conformance.cli_history import Db, since
 from tileproof.conformance.cli_pages import contracts_of
 from tileproof.conformance.crash import DEFAULT_FOLDER, CrashFolder
 from tileproof.conformance.registry import registered
+from tileproof.conformance.saying import say
 
 MOST_TOLD = 4
 
@@ -33,15 +33,15 @@ def triage(
     for path in [folder.find(name) for name in crashes]:
         with registered(contracts_of(page or ())):
             answer = explain(path)
-        sys.stdout.write(f"{path.stem}  {answer.record.case}\n")
+        say(f"{path.stem}  {answer.record.case}")
         for place, one in enumerate(answer.explanations[:MOST_TOLD], 1):
-            sys.stdout.write(f"  {place}. {one}\n")
+            say(f"  {place}. {one}")
         left = len(answer.explanations) - MOST_TOLD
         if left > 0:
-            sys.stdout.write(f"     and {left} more\n")
+            say(f"     and {left} more")
         if not answer.explanations:
-            sys.stdout.write("  nothing is found today\n")
+            say("  nothing is found today")
         for (_, target), stretch in sorted(since(db, [answer.record.case]).items()):
-            sys.stdout.write(f"  history: on {target} {stretch}\n")
+            say(f"  history: on {target} {stretch}")
         found |= bool(answer.explanations)
     raise typer.Exit(1 if found else 0)

@@ -1,7 +1,6 @@
 """`tileproof try`: one's own kernel, judged by a contract page that is written at the first run."""
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,10 @@ import typer
 
 from tileproof.conformance.contract import Comparison, Contract, Tier
 from tileproof.conformance.crash import DEFAULT_FOLDER
+from tileproof.conformance.input_file import is_there
 from tileproof.conformance.pages.binding import BoundPage
 from tileproof.conformance.pages.vocabulary import Cuda, Ptx, Python
+from tileproof.conformance.saying import say, say_lines
 from tileproof.conformance.target import Coordinates, Schedule, Target, parse_targets
 from tileproof.oracle.refusal import Refusal
 
@@ -77,7 +78,7 @@ def try_(
 
     asked = Asked(entry, tuple(include or ()), tuple(define or ()), tuple(option or ()), like)
     where = _place(file, page, asked)
-    is_new = not where.exists() and file.suffix != PAGE_SUFFIX
+    is_new = not is_there(where) and file.suffix != PAGE_SUFFIX
     if is_new:
         _write(where, file, asked, arch)
     pages = load_pages(where)
@@ -89,7 +90,7 @@ def try_(
         if stranger := next((case for case in cases if case.contract not in {one.name for one in made}), None):
             raise Refusal(f"case {stranger} is of no page in {where}", hint="`tileproof check` runs it")
         if list_:
-            sys.stdout.writelines(f"{case}\n" for case in cases)
+            say_lines(map(str, cases))
             raise typer.Exit(0)
         coordinates = tuple(Coordinates(name, arch, schedule, seed) for name in _targets(target, pages))
         if Target.SIM in {place.target for place in coordinates}:
@@ -103,14 +104,14 @@ def try_(
             page=str(where),
         )
         if is_new:
-            sys.stdout.write(f"wrote {where}\n")
+            say(f"wrote {where}")
         if jobs > 1:
             run: Run = SideBySide(plan, Helpers(jobs, crash_dir, deadline))
         else:
             runners = runners_for(coordinates, deadline_s=deadline, pages=[where])
             run = Session(plan, CrashFolder(crash_dir), runners)
         code = follow(run, Console(crashes=crash_dir, page=str(where)), events)
-    sys.stdout.writelines(f"{line}\n" for line in _remarks(where, made))
+    say_lines(_remarks(where, made))
     raise typer.Exit(code)
 
 
@@ -124,7 +125,7 @@ def _place(file: Path, page: Path | None, asked: Asked) -> Path:
         raise Refusal(
             f"{file} is neither a kernel nor a page", hint="a kernel's name ends in .cu or .ptx, a page's in .py"
         )
-    if not file.is_file():
+    if not is_there(file):
         raise Refusal(f"there is no file {file}", hint="give a kernel in CUDA C++ (.cu) or PTX (.ptx)")
     return page or file.with_name(f"{file.stem}_page.py")
 
@@ -206,9 +207,10 @@ def _compile_first(pages: Sequence[BoundPage], arch: str) -> None:
 
 def _remarks(where: Path, made: Sequence[Contract]) -> list[str]:
     """What a reader of the verdict must know of the page."""
+    from tileproof.conformance.pages.page_file import page_text
     from tileproof.conformance.pages.writer import guesses_in
 
-    lines = guesses_in(where.read_text(encoding="utf-8"))
+    lines = guesses_in(page_text(where))
     shown = ", ".join(map(str, lines))
     remarks = [f"{where}: guesses in lines {shown}: a wrong one looks like a wrong kernel"] if lines else []
     unjudged = [contract.name for contract in made if contract.comparison is Comparison.REPEAT]

@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 
 from tileproof.conformance.bits import Raw, describe, is_nan, magnitude, ordinal, steps
 from tileproof.conformance.contract import Mask, TensorSpec
-from tileproof.conformance.division import Division, units_of
+from tileproof.conformance.division import Divides, particular_units_of
 from tileproof.conformance.finding import Finding, FindingKind, InputClass, Mismatch, Witness
 
 MAP_ROWS = 16
 MAP_COLUMNS = 64
 
+SEVERAL = "in several classes"
 CHANCE = 1e-3
 """A class explains a difference if as many elements at random would all fall into it more rarely than this."""
 
@@ -30,7 +31,7 @@ def compare_bits(
     *,
     classes: Mapping[str, Mask] | None = None,
     skip: Mask | None = None,
-    division: Division | None = None,
+    division: Divides | None = None,
 ) -> Finding | None:
     """A finding where the bits of one output differ from the expected ones.
 
@@ -52,9 +53,9 @@ def compare_bits(
         return None
     evidence = difference(spec, expected, observed, differs, classes or {}, division)
     change, direction = _change(spec.format, expected[differs], observed[differs])
-    where = explaining_class(differs, classes or {})
+    where, words = explaining_class(differs, classes or {}), where_words(differs, classes or {})
     message = (
-        f"{spec.name}: {evidence.count} of {evidence.of} elements differ ({change}{direction}; {where}); first at "
+        f"{spec.name}: {evidence.count} of {evidence.of} elements differ ({change}{direction}; {words}); first at "
         f"{_place(evidence.index)}: expected {evidence.expected}, got {evidence.observed}"
     )
     return Finding(FindingKind.MISMATCH, message, f"mismatch/{spec.name}/{change}/{where}", spec.name, evidence)
@@ -66,7 +67,7 @@ def difference(
     observed: Raw,
     differs: Mask,
     classes: Mapping[str, Mask],
-    division: Division | None = None,
+    division: Divides | None = None,
 ) -> Mismatch:
     """The evidence for a difference; `differs` has at least one element set."""
     index = tuple(int(i) for i in np.argwhere(differs)[0])
@@ -80,7 +81,7 @@ def difference(
         largest_step=int(steps(spec.format, expected[differs], observed[differs]).max()),
         map=draw_map(differs),
         classes=_count_classes(differs, classes),
-        units=units_of(division, differs) if division else None,
+        units=particular_units_of(division, differs) if division else None,
     )
 
 
@@ -102,12 +103,28 @@ def draw_map(differs: Mask) -> tuple[str, ...]:
 
 
 def explaining_class(differs: Mask, classes: Mapping[str, Mask]) -> str:
-    """The first class that holds every differing element, in words, unless chance alone could have put them there."""
+    """The first class that holds every differing element, in words, unless chance alone could have put them there.
+
+    The words are a part of signatures, which files of earlier versions hold; `where_words` says them to a person.
+    """
     count = int(differs.sum())
     for name, mask in classes.items():
-        if not (differs & ~mask).any() and (float(mask.sum()) / mask.size) ** count < CHANCE:
+        if not (differs & ~mask).any() and not is_chance(int(mask.sum()), mask.size, count):
             return f"only in {name}"
-    return "everywhere" if differs.all() else "in several classes"
+    return "everywhere" if differs.all() else SEVERAL
+
+
+def is_chance(members: int, of: int, count: int) -> bool:
+    """Whether so many elements at random would all fall into a class of so many members not so rarely."""
+    return (members / of) ** count >= CHANCE
+
+
+def where_words(differs: Mask, classes: Mapping[str, Mask]) -> str:
+    """`explaining_class` for a message: where chance leaves it open which class it is, it says that."""
+    where = explaining_class(differs, classes)
+    if where == SEVERAL and any(not (differs & ~mask).any() for mask in classes.values() if not mask.all()):
+        return "too few to say in which class"
+    return where
 
 
 def witness(spec: TensorSpec, values: Raw, index: tuple[int, ...]) -> Witness:

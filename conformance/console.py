@@ -6,7 +6,6 @@ elsewhere it is a plain line now and then. Colour follows NO_COLOR and FORCE_COL
 
 import os
 import sys
-import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -14,8 +13,6 @@ from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console as RichConsole
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Column
 from rich.text import Text
 
 from tileproof.conformance.crash import DEFAULT_FOLDER
@@ -36,16 +33,17 @@ from tileproof.conformance.events import (
     TargetUnavailable,
     WaiverFailed,
 )
-from tileproof.conformance.failure import Failure, describe_failure, gather, replay_command
+from tileproof.conformance.failure import INDENT, describe_failure, replay_command
 from tileproof.conformance.fault import Fault
 from tileproof.conformance.finding import FindingKind
+from tileproof.conformance.gathering import Failure, gather
+from tileproof.conformance.progress import Listener, meter
 from tileproof.conformance.target import Coordinates, Target
+from tileproof.conformance.visible import visible, visible_lines
 from tileproof.conformance.waivers.telling import waiver_lines
 
 MAX_FAILURES = 20
 MAX_NOTES = 5
-PLAIN_INTERVAL_S = 5.0
-"""Seconds between two lines of progress where there is no terminal."""
 
 _STYLES = {"FAIL": "bold red", "ERROR": "bold red", "WAIVER": "bold red", "Reproduce": "bold", "passed": "green"}
 
@@ -92,7 +90,8 @@ class Console:
         self._out = open_console(out or sys.stdout)
         err = err or sys.stderr
         self._err = open_console(err)
-        self._progress: _Progress = _Bar(err) if err.isatty() else _Lines(err)
+        self._progress = meter(err, open_console(err))
+        self._listener = Listener(self._progress)
         self._findings: list[FindingFound] = []
         self._waived: list[FindingFound] = []
         self._broken_waivers: list[WaiverFailed] = []
@@ -112,6 +111,7 @@ class Console:
                 self._places = event.targets
                 self._print(_header(event, self._fault))
                 self._progress.start(event.cases * len(event.targets))
+                self._listener.open()
             case PassStarted():
                 self._passes = event.number + 1
                 self._progress.more(event.number, event.cases * len(event.targets))
@@ -137,6 +137,7 @@ class Console:
                 self._not_run[event.target, event.reason] += 1
                 self._progress.skip()
             case RunFinished():
+                self._listener.close()
                 self._progress.stop()
                 self._finish(event)
             case _:
@@ -156,7 +157,7 @@ class Console:
         if self._fault is not None:
             self._print(_caught(self._fault, {found.finding.kind for found in self._findings}))
         for line in _warnings(tuple(self._lost.values())):
-            self._err.print(line)
+            self._err.print(visible(line))
 
     def _why_not(self, event: RunFinished) -> list[str]:
         """Why targets, or single cases, did not run."""
@@ -168,92 +169,14 @@ class Console:
         return lines
 
     def _print(self, lines: Iterable[str]) -> None:
-        for line in lines:
+        for line in (shown for told in lines for shown in _shown(told)):
             self._out.print(Text(line, style=_style(line)))
 
 
-class _Progress:
-    """What progress is told."""
-
-    def start(self, total: int) -> None:
-        """The run begins; `total` cases, each target counted."""
-
-    def more(self, number: int, total: int) -> None:
-        """A further pass begins, of so many cases."""
-
-    def case(self, name: str) -> None:
-        """A case begins."""
-
-    def step(self, *, failed: bool) -> None:
-        """A case ended."""
-
-    def skip(self) -> None:
-        """A case will not run: it counts neither as done nor as left to do."""
-
-    def stop(self) -> None:
-        """The run ended."""
-
-
-class _Bar(_Progress):
-    """A bar that moves, for terminals; it leaves nothing behind."""
-
-    def __init__(self, stream: TextIO) -> None:
-        counts = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[failed]}"))
-        # The name gives way where the terminal is narrow; the counts stay.
-        name = TextColumn("{task.description}", table_column=Column(overflow="ellipsis"))
-        self._bar = Progress(*counts, name, console=open_console(stream), transient=True)
-        self._failed = self._total = 0
-
-    def start(self, total: int) -> None:
-        self._total = total
-        self._task = self._bar.add_task("", total=total, failed="")
-        self._bar.start()
-
-    def more(self, number: int, total: int) -> None:
-        self._total += total
-        self._bar.update(self._task, total=self._total)
-
-    def case(self, name: str) -> None:
-        self._bar.update(self._task, description=name)
-
-    def step(self, *, failed: bool) -> None:
-        self._failed += failed
-        self._bar.update(self._task, advance=1, failed=f"{self._failed} failed" if self._failed else "")
-
-    def skip(self) -> None:
-        self._total -= 1
-        self._bar.update(self._task, total=self._total)
-
-    def stop(self) -> None:
-        self._bar.stop()
-
-
-class _Lines(_Progress):
-    """A plain line every few seconds, for logs."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._done = self._failed = self._total = 0
-        self._next = time.monotonic() + PLAIN_INTERVAL_S
-
-    def start(self, total: int) -> None:
-        self._total = total
-
-    def more(self, number: int, total: int) -> None:
-        self._total += total
-        self._stream.write(f"{self._done} done, {self._failed} failed; pass {number + 1} begins\n")
-        self._stream.flush()
-
-    def skip(self) -> None:
-        self._total -= 1
-
-    def step(self, *, failed: bool) -> None:
-        self._done += 1
-        self._failed += failed
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + PLAIN_INTERVAL_S
-            self._stream.write(f"{self._done} of {self._total} done, {self._failed} failed\n")
-            self._stream.flush()
+def _shown(line: str) -> list[str]:
+    """A line; of a message of several, such as a compiler's, the others are set in, so that none looks like ours."""
+    first, *more = visible_lines(line)
+    return [first, *(f"{INDENT}{one}" for one in more)]
 
 
 def _header(event: RunStarted, fault: Fault | None) -> list[str]:

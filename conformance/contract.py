@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.conformance.case import Case, Shape
-from tileproof.conformance.division import Division
+from tileproof.conformance.division import Divides
 from tileproof.conformance.properties.declaration import Declarations
 from tileproof.conformance.space import Space
 from tileproof.kernels.device import Device
@@ -190,7 +190,7 @@ class Contract:
     any_nan: tuple[str, ...] = ()
     obstacle: Callable[[Case, str], str | None] = lambda case, arch: None
     like: str = ""
-    divisions: Callable[[Case], Mapping[str, Division]] = lambda case: {}
+    divisions: Callable[[Case], Mapping[str, Divides]] = lambda case: {}
     space: Space | None = None
 
     def check(self, case: Case) -> None:

@@ -8,16 +8,17 @@ Differences are counted over one tile, since every tile is divided alike; what i
 no explanation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.conformance.finding import UnitMap, Units
-from tileproof.conformance.unit_words import Grid, tell
+from tileproof.conformance.unit_words import Grid, is_particular, tell
 from tileproof.oracle.maps.fragment_map import FragmentMap
 from tileproof.oracle.refusal import Refusal
 
@@ -29,6 +30,41 @@ MAP_ROWS, MAP_COLUMNS = 16, 64
 """Of the map of tiles, at most."""
 TILE_LIMIT = 1 << 20
 """Elements of a tile."""
+_ACROSS_LANES = ("register", "element")
+"""What a lane has several of, which a map shows below each other."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of unit within a tile.
+
+    Args:
+        name: "warp", "fragment", "lane", "register", "step" or "element".
+        extents: how many there are, down and across, as they are drawn.
+        names: of each, in row-major order.
+    """
+
+    name: str
+    extents: tuple[int, int]
+    names: Sequence[str]
+
+
+class Divides(Protocol):
+    """An output, divided: `Division` where warps have parts of a tile, `ThreadDivision` where threads have elements."""
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of what repeats."""
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether a tensor of several dimensions is divided as its elements lie in memory, one row."""
+
+    def kinds(self) -> Sequence[Kind]:
+        """The units within a tile, as far as they are known."""
+
+    def places(self) -> dict[str, Places]:
+        """For each element of a tile the number of its unit of each kind, by name; negative where nothing makes it."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +128,23 @@ class Division:
         """Warps that share a part: four of a warpgroup."""
         return self.fragment.lanes // WARP if self.fragment else 1
 
+    @property
+    def is_flat(self) -> bool:
+        """Matrices are divided by rows and columns."""
+        return False
+
+    def kinds(self) -> Sequence[Kind]:
+        """Warps, and fragments, lanes and registers where they are known."""
+        found = []
+        if self.part is not None:
+            (down, across), warp = self.warps, self.warp_number
+            found.append(Kind("warp", (down, across), [str(warp(i, j)) for i in range(down) for j in range(across)]))
+        if self.fragment is not None:
+            down, across = self.fragments
+            found.append(Kind("fragment", (down, across), [f"({i}, {j})" for i in range(down) for j in range(across)]))
+            found += [numbered("lane", WARP), numbered("register", self.fragment.registers)]
+        return found
+
     def warp_number(self, down: int, across: int) -> int:
         """The number, by threads of the block, of a warp by its place in the tile."""
         part = down // self._stacked * (self.across or self.warps[1]) + across
@@ -130,6 +183,11 @@ class Division:
         return ", ".join(words) + (f"; {self.words}" if self.words else "")
 
 
+def numbered(name: str, count: int) -> Kind:
+    """A kind whose units are called by their numbers."""
+    return Kind(name, (1, count), list(map(str, range(count))))
+
+
 @dataclass(frozen=True, eq=False)
 class _Sums:
     """Elements that differ and that exist: by tile [down, across], and over all tiles [tile rows, tile columns]."""
@@ -141,18 +199,36 @@ class _Sums:
     batch: int
 
 
-def units_of(division: Division, differs: Mask) -> Units:
+def units_of(division: Divides, differs: Mask) -> Units:
     """Where a difference lies, in the units of a division.
 
     Args:
         division: of the tensor's last two dimensions; further ones are matrices of a batch.
         differs: a mask of the tensor's shape with at least one element set.
     """
-    sums = _add_up(division.tile, differs)
-    grids = [_tiles(sums), *_within(division, sums)]
-    drawn = [grid for grid in grids if grid.kind not in ("register", "lane")]
-    if division.fragment is not None:
-        drawn.append(_registers_and_lanes(division, sums))
+    units = _units(division, differs, always=True)
+    assert units is not None
+    return units
+
+
+def particular_units_of(division: Divides, differs: Mask) -> Units | None:
+    """`units_of`; None where threads have single elements and the difference lies in no units in particular.
+
+    What hangs on values, as a wrong rounding does, is scattered over such threads: a map of it tells nothing.
+    """
+    return _units(division, differs, always=isinstance(division, Division))
+
+
+def _units(division: Divides, differs: Mask, *, always: bool) -> Units | None:
+    sums = _add_up(division.tile, differs.reshape(1, -1) if division.is_flat else differs)
+    kinds, places = {kind.name: kind for kind in division.kinds()}, division.places()
+    grids = [_tiles(sums), *(_counted(kind, sums, places[kind.name]) for kind in kinds.values())]
+    if not always and not is_particular(grids):
+        return None
+    drawn = [grid for grid in grids if grid.kind not in _ACROSS_LANES and grid.kind != "lane"]
+    own = next((kinds[name] for name in _ACROSS_LANES if name in kinds), None)
+    if "lane" in kinds:
+        drawn.append(_with_lanes(own, sums, places))
     return Units(str(division), tell(grids, int(differs.sum())), tuple(map(_drawn, drawn)))
 
 
@@ -187,38 +263,30 @@ def _tiles(sums: _Sums) -> Grid:
     return Grid("tile", f"tiles {_by(sums.tiles.shape)}", sums.tiles, sums.of_tiles, names)
 
 
-def _within(division: Division, sums: _Sums) -> list[Grid]:
-    """Counts by warp, fragment, lane and register, over all tiles."""
-    places = division.places()
-    kinds: list[tuple[str, tuple[int, int], list[str]]] = []
-    if division.part is not None:
-        (down, across), warp = division.warps, division.warp_number
-        kinds.append(("warp", (down, across), [str(warp(i, j)) for i in range(down) for j in range(across)]))
-    if division.fragment is not None:
-        down, across = division.fragments
-        kinds.append(("fragment", (down, across), [f"({i}, {j})" for i in range(down) for j in range(across)]))
-        kinds += [
-            (kind, (1, size), list(map(str, range(size))))
-            for kind, size in (("lane", WARP), ("register", division.fragment.registers))
-        ]
-    return [
-        Grid(kind, f"{kind}s {_by(shape)}", *_by_number(sums, places[kind], shape), names)
-        for kind, shape, names in kinds
-    ]
+def _counted(kind: Kind, sums: _Sums, numbers: Places) -> Grid:
+    """Counts by one kind of unit, over all tiles."""
+    head = f"{kind.name}s {_by(kind.extents)}"
+    return Grid(kind.name, head, *_by_number(sums, numbers, kind.extents), kind.names)
 
 
-def _registers_and_lanes(division: Division, sums: _Sums) -> Grid:
-    """Registers down and lanes across, for the map."""
-    assert division.fragment is not None
-    shape = (division.fragment.registers, WARP)
-    places = division.places()
-    counts = _by_number(sums, places["register"] * WARP + places["lane"], shape)
-    return Grid("both", f"registers 0-{shape[0] - 1} down, lanes 0-31 across", *counts, [])
+def _with_lanes(own: Kind | None, sums: _Sums, places: Mapping[str, Places]) -> Grid:
+    """What a lane has of its own, registers for example, down, and lanes across, for the map."""
+    if own is None:
+        return Grid("both", "lanes 0-31 across", *_by_number(sums, places["lane"], (1, WARP)), [])
+    count = prod(own.extents)
+    numbers = places[own.name] * WARP + places["lane"]
+    numbers[(places[own.name] < 0) | (places["lane"] < 0)] = -1
+    last = own.names[-1] if own.names[-1].isdigit() else f"{own.names[-2]}, {own.names[-1]}"
+    head = f"{own.name}s {own.names[0]}-{last} down, lanes 0-31 across"
+    return Grid("both", head, *_by_number(sums, numbers, (count, WARP)), [])
 
 
 def _by_number(sums: _Sums, numbers: Places, shape: tuple[int, int]) -> tuple[Places, Places]:
-    """Elements that differ and elements that exist of each number, as a grid."""
-    counted = (np.bincount(numbers.ravel(), one.ravel(), prod(shape)) for one in (sums.inside, sums.of_inside))
+    """Elements that differ and elements that exist of each number, as a grid; those of no number are left out."""
+    made = numbers.ravel() >= 0
+    counted = (
+        np.bincount(numbers.ravel()[made], one.ravel()[made], prod(shape)) for one in (sums.inside, sums.of_inside)
+    )
     differing, of = (one.astype(np.int64).reshape(shape) for one in counted)
     return differing, of
 

@@ -17,9 +17,11 @@ from tileproof.conformance.environment import Environment
 from tileproof.conformance.finding import Finding, Why
 from tileproof.conformance.records import from_json, parse_json, to_json
 from tileproof.conformance.target import Coordinates, Target
+from tileproof.kernels.given_file import opened
 from tileproof.oracle.refusal import Refusal
 
 MAX_LINE_BYTES = 1 << 24
+EVENTS_HINT = "give a file that `check --events FILE` wrote"
 
 
 @dataclass(frozen=True)
@@ -346,12 +348,9 @@ def read_events(path: Path) -> Iterator[Event]:
     Raises:
         Refusal: the file cannot be read, or a line is not an event; the message has the line's number.
     """
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
-                yield read_event(line, f"{path}:{number}")
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be read: {error.strerror}") from None
+    with opened(path, hint=EVENTS_HINT) as file:
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
+            yield read_event(line, f"{path}:{number}")
 
 
 def read_event(line: bytes, place: str) -> Event:

@@ -121,7 +121,7 @@ class Mismatch:
         witnesses: inputs and other outputs that belong to that element.
         largest_step: the largest distance between expected and observed, in codes of the format
             (NaN against a number counts as the whole code range); 0 where every difference is one of sign of
-            zero or of NaN payload.
+            zero or of NaN payload, and where nothing was written.
         map: a small text map, rows down and columns across; see `compare.draw_map`.
         classes: input classes with at least one member, those that differ first.
         units: the same by tile, warp and lane, where it is known how the kernel divides its output.
@@ -192,7 +192,7 @@ class Finding:
     Args:
         kind: by cause.
         message: one or two lines for a person.
-        signature: coarse and stable pattern; findings of many cases with one signature are one root cause.
+        signature: coarse and stable pattern; it changes with the shape, see `gathering`.
         tensor: the tensor concerned, if one is.
         mismatch: for a wrong value, unwritten element, canary hit or changed input: where and how.
         place: for a finding of the device: where.

@@ -6,6 +6,7 @@ Needs the extra `history`.
 
 import hashlib
 import importlib.util
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from tileproof.conformance.reports.run_report import read_start
+from tileproof.kernels.given_file import opened
 from tileproof.oracle.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -262,6 +264,9 @@ def _open(path: Path) -> "duckdb.DuckDBPyConnection":
         raise Refusal("the history of runs needs DuckDB", hint="pip install 'tileproof[history]'")
     import duckdb
 
+    if os.path.lexists(path):
+        with opened(path, hint="give another --db"):  # DuckDB would wait for a FIFO
+            pass
     is_new = not path.exists()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.conformance.records import parse_json, shorten
+from tileproof.kernels.given_file import opened
 from tileproof.oracle.refusal import Refusal
 
 MAX_TENSOR_BYTES = 1 << 32
@@ -99,10 +100,8 @@ def read_input(argument: str, *, rows: int | None = None) -> InputFile:
     if reader is None:
         raise Refusal(f"{path}: unknown kind of file {path.suffix!r}", hint="known are .npy, .npz and .safetensors")
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             found = _take(path, list(reader(path, file)), wanted)
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be read: {error.strerror or error}") from None
     except (MemoryError, OverflowError):
         raise Refusal(f"{path}: needs more memory than there is", hint="name one tensor as FILE:NAME") from None
     if not found.tensors:
@@ -113,14 +112,17 @@ def read_input(argument: str, *, rows: int | None = None) -> InputFile:
 
 def read_arrays(path: Path, names: tuple[str, ...]) -> Mapping[str, NDArray[Any]]:
     """The raw byte arrays called `names` in one of our own .npz sidecars. Raises: Refusal, as `read_input`."""
-    try:
-        with path.open("rb") as file:
-            entries = {entry.name: entry for entry in _npz_entries(path, file)}
-            if missing := [name for name in names if name not in entries or entries[name].dtype != "uint8"]:
-                raise Refusal(f"{path}: holds no bytes called {missing[0]!r}")
-            return {name: entries[name].read() for name in names}
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be read: {error.strerror or error}") from None
+    with opened(path) as file:
+        entries = {entry.name: entry for entry in _npz_entries(path, file)}
+        if missing := [name for name in names if name not in entries or entries[name].dtype != "uint8"]:
+            raise Refusal(f"{path}: holds no bytes called {missing[0]!r}")
+        return {name: entries[name].read() for name in names}
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """The one array of a .npy file, of any type but objects. Raises: Refusal, as `read_input`."""
+    with opened(path, hint="give a .npy file") as file:
+        return _npy_entry(str(path), path.stem, file, path.stat().st_size).read()
 
 
 def is_there(path: Path) -> bool:

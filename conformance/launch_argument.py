@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from tileproof.conformance.input_file import read_array
 from tileproof.oracle.refusal import Refusal
 
 MAX_ELEMENTS = 1 << 31
@@ -60,7 +61,7 @@ def parse_argument(text: str, seed: int = 0) -> LaunchArgument:
         Refusal: another form, an unknown type or fill, a value that the type does not hold, a file without an array.
     """
     if text.startswith("@"):
-        array = _read(Path(text[1:]))
+        array = read_array(Path(text[1:]))
         return LaunchArgument(text, contents=array, shape=array.shape, dtype=array.dtype)
     match = _SPEC.fullmatch(text)
     if match is None or match["type"] not in TYPES:
@@ -127,13 +128,3 @@ _FILLS: Mapping[str, Callable[[tuple[int, ...], np.dtype[Any], int], NDArray[Any
     "ramp": _ramp,
     "random": _random,
 }
-
-
-def _read(path: Path) -> NDArray[Any]:
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise Refusal(f"{path}: no array can be read from it: {error}", hint="give a .npy file") from None
-    if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-        raise Refusal(f"{path}: holds several arrays or objects", hint="give a .npy file with one array of numbers")
-    return np.ascontiguousarray(array)

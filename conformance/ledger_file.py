@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tileproof.conformance.ledger import Authority, Correctness, Entry, Evidence, Ledger, Role, Row
 from tileproof.conformance.records import from_json, parse_json, shorten
+from tileproof.kernels.given_file import read_given
 from tileproof.oracle.refusal import Refusal
 
 VERSION = 1
@@ -40,15 +41,9 @@ def read_ledger(path: Path | None = None) -> Ledger:
     Raises:
         Refusal: it cannot be read, is of another version, or a row breaks a rule; the message names the row.
     """
-    file = resources.files("tileproof.conformance") / _SHIPPED if path is None else path
-    try:
-        with file.open("rb") as stream:
-            raw = stream.read(SIZE_LIMIT + 1)
-    except OSError as error:
-        raise Refusal(f"{file} cannot be read: {error.strerror}") from error
-    if len(raw) > SIZE_LIMIT:
-        raise Refusal(f"{file} is larger than {SIZE_LIMIT} bytes")
-    return parse_ledger(raw, str(path or _SHIPPED))
+    if path is None:
+        return parse_ledger(resources.files("tileproof.conformance").joinpath(_SHIPPED).read_bytes(), _SHIPPED)
+    return parse_ledger(read_given(path, SIZE_LIMIT), str(path))
 
 
 def parse_ledger(raw: bytes, name: str) -> Ledger:

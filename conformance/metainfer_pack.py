@@ -22,9 +22,11 @@ from tileproof.conformance.contract import (
     Run,
     TensorSpec,
 )
+from tileproof.conformance.division import Divides
 from tileproof.conformance.int8_layout_tokens import LAYOUT_TOKENS
 from tileproof.conformance.metainfer_pack_cases import BACK, CONTRACT, DIMENSIONS, EDGE, KERNEL, SPACE, TOKENS, cases
 from tileproof.conformance.metainfer_pack_properties import properties
+from tileproof.conformance.our_thread_divisions import int8_pack
 from tileproof.kernels.device import Device
 from tileproof.kernels.int8_pack import SOURCE, Int8Pack, Route
 from tileproof.kernels.launcher import NOTHING_TO_LAUNCH, Launch
@@ -141,6 +143,14 @@ def witnesses(output: str, index: tuple[int, ...]) -> tuple[tuple[str, tuple[int
     return ()
 
 
+def divisions(case: Case) -> Mapping[str, Divides]:
+    """Of the output, by route and order."""
+    name, packs = order(case.shape)
+    k, n = (case.shape.size(dimension) for dimension in DIMENSIONS)
+    division = int8_pack(case.route, name, (k, n), packs=packs)
+    return {"packed" if packs else "raw": division} if division else {}
+
+
 def kernel(device: Device, name: str, source: EditedSource | None) -> Run:
     """The launcher on `device`, compiled from `source` or as shipped; the case names the route."""
     launcher = Int8Pack(device, source=SOURCE if source is None else source.text)
@@ -173,6 +183,7 @@ METAINFER_PACK = Contract(
     expected_routes=expected_routes,
     classes=classes,
     witnesses=witnesses,
+    divisions=divisions,
     kernel=kernel,
     space=SPACE,
 )

@@ -26,7 +26,7 @@ from tileproof.conformance.contract import (
     Run,
     TensorSpec,
 )
-from tileproof.conformance.division import Division
+from tileproof.conformance.division import Divides
 from tileproof.conformance.int8_layout_tokens import LAYOUT_TOKENS
 from tileproof.conformance.metainfer_w8a8_cases import (
     CONTRACT,
@@ -42,6 +42,7 @@ from tileproof.conformance.metainfer_w8a8_cases import (
 from tileproof.conformance.metainfer_w8a8_families import FAMILIES, first_arrivals, generate
 from tileproof.conformance.metainfer_w8a8_properties import properties
 from tileproof.conformance.our_divisions import int8_gemm
+from tileproof.conformance.our_thread_divisions import int8_scalar
 from tileproof.kernels.device import Device
 from tileproof.kernels.int8_gemm import Int8Gemm, Product
 from tileproof.kernels.launcher import NOTHING_TO_LAUNCH, Launch
@@ -224,9 +225,9 @@ def witnesses(output: str, index: tuple[int, ...]) -> tuple[tuple[str, tuple[int
     return (("x_scale", (index[0],)), ("w_scale", (index[1],))) if output == "out" else ()
 
 
-def divisions(case: Case) -> Mapping[str, Division]:
+def divisions(case: Case) -> Mapping[str, Divides]:
     """Of the output, by route."""
-    division = int8_gemm(case.route, case.shape.size("M"))
+    division = int8_scalar() if case.route == "scalar" else int8_gemm(case.route, case.shape.size("M"))
     return {"out": division} if division else {}
 
 

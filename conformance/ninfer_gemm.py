@@ -29,7 +29,7 @@ from tileproof.conformance.contract import (
     Run,
     TensorSpec,
 )
-from tileproof.conformance.division import Division
+from tileproof.conformance.division import Divides
 from tileproof.conformance.gemm_families import BF16, FAMILIES, Extents
 from tileproof.conformance.layout import strides_of
 from tileproof.conformance.ninfer_gemm_cases import DIMENSIONS, KERNEL, PARTS, cases, contract_name, space, widths
@@ -170,7 +170,7 @@ class Operator:
         column = (("weight_scales", index[1:]),) if len(self.site.outputs) == 1 else ()
         return (("scales", index[:1]), *column)
 
-    def divisions(self, case: Case) -> Mapping[str, Division]:
+    def divisions(self, case: Case) -> Mapping[str, Divides]:
         """Of the outputs, by route; an output begins at a whole tile."""
         division = fp8_a8(case.route, paired=self.site.paired)
         return dict.fromkeys(self.site.outputs, division) if division else {}

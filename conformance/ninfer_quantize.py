@@ -23,11 +23,13 @@ from tileproof.conformance.contract import (
     TensorSpec,
     Tier,
 )
+from tileproof.conformance.division import Divides
 from tileproof.conformance.families import FAMILIES, finite_grid, generate, midpoints
 from tileproof.conformance.host_module import SUFFIX, host_modules
 from tileproof.conformance.layout import strides_of
 from tileproof.conformance.ninfer_quantize_cases import CONTRACT, DTYPES, SPACE, full_cases, smoke_cases
 from tileproof.conformance.ninfer_quantize_properties import properties
+from tileproof.conformance.our_thread_divisions import row_codes
 from tileproof.kernels.device import Device
 from tileproof.kernels.fp8_quantize_rows import NAME as KERNEL
 from tileproof.kernels.fp8_quantize_rows import SOURCE
@@ -152,6 +154,12 @@ def witnesses(output: str, index: tuple[int, ...]) -> tuple[tuple[str, tuple[int
     return (("x", index), ("scales", index[:1])) if output == "codes" else ()
 
 
+def divisions(case: Case) -> Mapping[str, Divides]:
+    """Of the codes, by route."""
+    division = row_codes(case.route, case.shape.size("K"))
+    return {"codes": division} if division else {}
+
+
 def kernel(device: Device, name: str, source: EditedSource | None) -> Run:
     """The only kernel on `device`, with `source` for its text or its launcher's; the launcher chooses the route."""
     launcher = host_modules((KERNEL,), source)[KERNEL]
@@ -188,6 +196,7 @@ NINFER_QUANTIZE = Contract(
     expected_routes=lambda shape: (expected_route(shape),),
     classes=classes,
     witnesses=witnesses,
+    divisions=divisions,
     kernel=kernel,
     space=SPACE,
 )

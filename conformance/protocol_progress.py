@@ -6,7 +6,8 @@ from typing import TextIO
 
 from rich.progress import Progress, TextColumn
 
-from tileproof.conformance.console import PLAIN_INTERVAL_S, open_console
+from tileproof.conformance.console import open_console
+from tileproof.conformance.progress import PLAIN_INTERVAL_S
 from tileproof.simulators.protocols.search import Progress as Searched
 
 

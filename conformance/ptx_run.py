@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from tileproof.conformance.launch_argument import LaunchArgument
 from tileproof.conformance.ptx_counters import describe_counters
 from tileproof.conformance.ptx_trace import describe_trace
+from tileproof.conformance.saying import remark
 from tileproof.conformance.target import Schedule
 from tileproof.kernels.compile import compile_source
+from tileproof.kernels.user_source import read_kernel_file
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx import Device
 from tileproof.simulators.ptx.arguments import Argument
@@ -146,12 +148,7 @@ class _Options(TypedDict):
 
 
 def _ptx(launch: KernelLaunch) -> str:
-    try:
-        text = launch.file.read_text()
-    except OSError as error:
-        raise Refusal(f"{launch.file} cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise Refusal(f"{launch.file} is no text: {error}", hint="give PTX or CUDA source, not a cubin") from None
+    text = read_kernel_file(launch.file)
     if launch.file.suffix == ".cu":
         return compile_source(text, name=launch.file.name, arch=launch.arch or "sm_90a").ptx
     return text
@@ -263,5 +260,8 @@ def save(result: LaunchResult, places: Sequence[tuple[int, Path]]) -> None:
         try:
             with path.open("wb") as file:
                 np.save(file, buffer.download())
+            remark(f"wrote argument {index} to {path}")
         except OSError as error:
-            raise Refusal(f"{path} cannot be written: {error.strerror or error}") from None
+            raise Refusal(
+                f"{path}: cannot be written: {error.strerror or error}", hint="give another --save FILE"
+            ) from None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tileproof.conformance.environment import Environment
 from tileproof.conformance.events import (
+    EVENTS_HINT,
     MAX_LINE_BYTES,
     CaseExplained,
     CaseFinished,
@@ -28,6 +29,7 @@ from tileproof.conformance.events import (
     read_event,
 )
 from tileproof.conformance.records import shorten
+from tileproof.kernels.given_file import opened
 from tileproof.oracle.refusal import Refusal
 
 OfCase = CaseStarted | FindingFound | CaseExplained | CaseFinished | TargetsCompared | CrashFileFailed
@@ -58,8 +60,10 @@ class Before:
             Refusal: naming what differs, then and now.
         """
         hint = "give the selection and options of that run, or start anew with --events"
-        for what, then, now in _differences(self.start, start):
-            raise Refusal(f"{self.path}: its run has {what} {shorten(then)}, this one {shorten(now)}", hint=hint)
+        differing = list(_differences(self.start, start))
+        for what, then, now in differing:
+            one = _of_git(then, now) if [what for what, *_ in differing] == ["git"] else hint
+            raise Refusal(f"{self.path}: its run has {what} {shorten(then)}, this one {shorten(now)}", hint=one)
         if not self.start.selection:
             raise Refusal(f"{self.path}: does not say which cases its run selected", hint="start anew with --events")
         if self.start.selection != start.selection:
@@ -140,14 +144,19 @@ def rewrite(path: Path, events: Iterable[Event]) -> None:
 
 def _events(path: Path) -> Iterator[Event]:
     """The events of a file; a last line without its end, which a kill has torn, is none."""
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
-                if not line.endswith(b"\n") and not file.read(1):
-                    return
-                yield read_event(line, f"{path}:{number}")
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be read: {error.strerror}") from None
+    with opened(path, hint=EVENTS_HINT) as file:
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
+            if not line.endswith(b"\n") and not file.read(1):
+                return
+            yield read_event(line, f"{path}:{number}")
+
+
+def _of_git(then: object, now: object) -> str:
+    """The hint where the checkout alone has changed meanwhile."""
+    commits = [str(state).partition(" ")[0] for state in (then, now)]
+    what = "files without a commit" if commits[0] == commits[1] else "the commit"
+    back = f"git checkout {commits[0]}" if what == "the commit" else "git stash"
+    return f"only {what} changed, and a verdict may depend on it: go back ({back}), or start anew with --events"
 
 
 def _differences(then: RunStarted, now: RunStarted) -> Iterator[tuple[str, object, object]]:

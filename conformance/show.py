@@ -1,5 +1,6 @@
 """What a kernel takes of a GPU, for each architecture: registers, spills, shared memory, blocks of an SM."""
 
+import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from tileproof.kernels.compile import CompiledModule, compile_source
 from tileproof.kernels.occupancy import Occupancy, occupancy
 from tileproof.kernels.resources import Resources, resources_of
+from tileproof.kernels.user_source import read_kernel_file
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.ptx.text.parse import parse_module
 
@@ -50,13 +52,13 @@ def source_of(name: str) -> tuple[str, str]:
     """
     if name.endswith(".cu"):
         path = Path(name)
-        try:
-            return path.name, path.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise Refusal(f"{name} cannot be read: {error}") from error
+        return path.name, read_kernel_file(path)
     shipped = {file.stem: file for file in _shipped_files()}
     if name not in shipped:
-        raise Refusal(f"no kernel {name!r}", hint=f"a file that ends in .cu, or one of: {', '.join(sorted(shipped))}")
+        near = difflib.get_close_matches(name, shipped, n=1)
+        nearest = f"did you mean {near[0]}? " if near else ""
+        known = ", ".join(sorted(shipped))
+        raise Refusal(f"no kernel {name!r}", hint=f"{nearest}give a file that ends in .cu, or one of: {known}")
     return shipped[name].name, shipped[name].read_text()
 
 

@@ -31,6 +31,15 @@ class Grid:
     names: Sequence[str]
 
 
+def is_particular(grids: Iterable[Grid]) -> bool:
+    """Whether the units of some kind that hold differences are few, or have something in common."""
+    for grid in grids:
+        there, hit = np.flatnonzero(grid.of.ravel()), np.flatnonzero(grid.counts.ravel())
+        if len(hit) < len(there) and not _named(grid, hit.tolist(), there.tolist())[0].isdigit():
+            return True
+    return False
+
+
 def tell(grids: Iterable[Grid], count: int) -> str:
     """The units that hold all differing elements, and the kinds of which every one has some.
 
@@ -57,7 +66,7 @@ def _named(grid: Grid, hit: list[int], there: list[int]) -> str:
     names = [grid.names[place] for place in hit]
     if len(names) <= MOST_NAMED:
         return f"{grid.kind}{'s' if len(names) > 1 else ''} {_listed(names)}"
-    if grid.kind in ("lane", "register") and (common := _in_common(hit, there)):
+    if grid.kind in ("lane", "register", "element") and (common := _in_common(hit, there)):
         return f"{grid.kind}s with {grid.kind} {common}"
     return f"{len(names)} of {len(there)} {grid.kind}s"
 

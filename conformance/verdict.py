@@ -15,7 +15,7 @@ import numpy as np
 from tileproof.conformance.allowed import settle
 from tileproof.conformance.bits import Raw, describe_byte, is_nan
 from tileproof.conformance.case import Case
-from tileproof.conformance.compare import compare_bits, difference, explaining_class, raw_bits, witness
+from tileproof.conformance.compare import compare_bits, difference, explaining_class, raw_bits, where_words, witness
 from tileproof.conformance.contract import REFUSED, Allowed, Arrays, Comparison, Contract, Mask, Right, Role
 from tileproof.conformance.finding import BitPattern, Finding, FindingKind, Mismatch
 from tileproof.conformance.layout import POISONS, Bytes, Layout
@@ -123,10 +123,11 @@ class Evidence:
         unwritten = _shows_poison(layout, first, second)
         if unwritten.any():
             where = explaining_class(unwritten, classes)
-            evidence = difference(spec, expected, first, unwritten, classes, division)
+            evidence = replace(difference(spec, expected, first, unwritten, classes, division), largest_step=0)
             if self.contract.comparison is Comparison.REPEAT:  # else the poison would be what is expected of itself
                 evidence = replace(evidence, expected=BitPattern(spec.format, "", "", "anything: nothing says what"))
-            message = f"{spec.name}: {evidence.count} of {evidence.of} elements never written ({where})"
+            words = where_words(unwritten, classes)
+            message = f"{spec.name}: {evidence.count} of {evidence.of} elements never written ({words})"
             yield Finding(FindingKind.UNWRITTEN, message, f"unwritten/{spec.name}/{where}", spec.name, evidence)
         mismatch = compare_bits(spec, expected, first, classes=classes, skip=unwritten, division=division)
         if mismatch is not None:

@@ -18,6 +18,7 @@ from importlib import resources
 from pathlib import Path
 
 from tileproof.kernels import nvrtc
+from tileproof.oracle.busy import busy
 from tileproof.oracle.refusal import Refusal
 
 # NOTE: NVRTC prefixes relative names with the working directory in line information, hence an absolute virtual root.
@@ -112,7 +113,8 @@ def _compile(source: str, name: str, arch: str, defines: tuple[str, ...]) -> Com
     includes = cuda_include_directories()
     asked = (*options, REPORT_OPTION, ANEW, *(f"--include-path={path}" for path in includes))
     try:
-        made = nvrtc.compile_program(source, VIRTUAL_ROOT + name, asked, headers=_own_headers())
+        with busy(f"compiling {name} for {arch}"):
+            made = nvrtc.compile_program(source, VIRTUAL_ROOT + name, asked, headers=_own_headers())
     except nvrtc.Rejected as rejected:
         log = without_roots(rejected.log, includes).strip()
         raise CompileError(f"{name} does not compile for {arch}:\n{log}") from None

@@ -26,7 +26,9 @@ from tileproof.kernels.compile import (
     cuda_include_directories,
     without_roots,
 )
+from tileproof.kernels.given_file import read_given_text
 from tileproof.kernels.host_headers import FIRST, host_headers
+from tileproof.oracle.busy import busy
 from tileproof.oracle.refusal import Refusal
 
 _STANDARD = "--std=c++17"
@@ -89,9 +91,10 @@ def compile_user_source(
     includes = (path.parent.resolve(), *(one.resolve() for one in settings.includes), *cuda_include_directories())
     asked = (*options, f"--pre-include={FIRST}", REPORT_OPTION, ANEW, *(f"--include-path={one}" for one in includes))
     try:
-        made = nvrtc.compile_program(
-            text, VIRTUAL_ROOT + path.name, asked, headers=host_headers(), expressions=expressions
-        )
+        with busy(f"compiling {path.name} for {arch}"):
+            made = nvrtc.compile_program(
+                text, VIRTUAL_ROOT + path.name, asked, headers=host_headers(), expressions=expressions
+            )
     except nvrtc.Rejected as rejected:
         raise _complaint(path, arch, without_roots(rejected.log, includes), expressions, known) from None
     module = CompiledModule(
@@ -125,13 +128,8 @@ def read_user_ptx(text: str, path: Path, arch: str, names: Sequence[str]) -> Use
 
 
 def read_kernel_file(path: Path) -> str:
-    """The text of a kernel file. Raises: Refusal where it cannot be read, or is no text."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise Refusal(f"{path} cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise Refusal(f"{path} is no text: {error.reason}", hint="give CUDA source or PTX, not a cubin") from None
+    """The text of a kernel file. Raises: Refusal where it cannot be read, is too large, or is no text."""
+    return read_given_text(path, no_text="give CUDA source or PTX, not a cubin")
 
 
 def kernel_names(text: str) -> tuple[str, ...]:

@@ -135,7 +135,10 @@ def bank_use(
     array = _require_addresses(given, mask)
     bad = np.flatnonzero(mask & ((array < 0) | (array % width_bytes != 0)))
     if bad.size:
-        raise Refusal(f"lane {bad[0]}: address {array[bad[0]]} is no multiple of its {width_bytes} bytes")
+        raise Refusal(
+            f"lane {bad[0]}: address {array[bad[0]]} is no multiple of its {width_bytes} bytes",
+            hint=f"take addresses that are multiples of {width_bytes}, or a narrower access",
+        )
     if not mask.any():
         return BankUse(0, 0, 0)
     quirks = memory.pairs_phases and access is Access.LOAD and lanes < memory.lanes

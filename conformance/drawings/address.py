@@ -41,7 +41,7 @@ def addresses_of(expression: str, lanes: int) -> list[int]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise Refusal(f"no expression of lane: {expression!r}", hint=HINT) from None
     except ZeroDivisionError:
-        raise Refusal(f"{expression!r} divides by 0") from None
+        raise Refusal(f"{expression!r} divides by 0", hint=HINT) from None
 
 
 def _value(node: ast.expr, lane: int) -> int:

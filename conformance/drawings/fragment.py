@@ -22,6 +22,8 @@ def find_fragment(name: str, operand: str) -> FragmentMap:
     """
     if found := _LDMATRIX.fullmatch(name):
         return ldmatrix(int(found[1]), transposed=found[2] is not None)
+    if name.startswith("ldmatrix"):
+        raise Refusal(f"{name!r} is no ldmatrix", hint="ldmatrix.x1, .x2 or .x4, and .trans behind it or not")
     if operand not in OPERANDS:
         raise Refusal(f"no operand {operand!r}", hint="a, b, or c, the accumulators")
     fragments = find_fragments(name)

@@ -8,7 +8,7 @@ from tileproof.oracle.swizzle import CHUNK_BYTES, Swizzle
 
 LINE_BYTES = 128
 _CUTE = re.compile(r"(?:Swizzle<)?(\d+), ?(\d+), ?(\d+)>?")
-MAX_ATOM = 1 << 15
+MAX_ATOM_BITS = 15
 
 
 def find_swizzle(text: str) -> tuple[Swizzle, int]:
@@ -23,10 +23,16 @@ def find_swizzle(text: str) -> tuple[Swizzle, int]:
     if found is None:
         raise Refusal(f"no swizzle {text!r}", hint="a TMA span, 0, 32, 64 or 128; or CuTe's numbers, such as 3,4,3")
     swizzle = Swizzle(*map(int, found.groups()))
-    if swizzle.base < 4 or swizzle.atom_bytes > MAX_ATOM:
+    if swizzle.base < 4:
         raise Refusal(
-            f"{swizzle} moves less than {CHUNK_BYTES} bytes, or has an atom of more than {MAX_ATOM}",
-            hint="drawn are swizzles of whole 16-byte chunks: base 4 or more, on byte addresses",
+            f"{swizzle} moves pieces of {1 << swizzle.base} bytes; drawn are {CHUNK_BYTES} and more",
+            hint="its second number is at least 4: CuTe counts in elements, and bytes are drawn here",
+        )
+    bits = swizzle.bits + swizzle.base + abs(swizzle.shift)
+    if bits > MAX_ATOM_BITS:
+        raise Refusal(
+            f"{swizzle} repeats every 2^{bits} bytes; drawn are 2^{MAX_ATOM_BITS} at most",
+            hint=f"its three numbers add up to {MAX_ATOM_BITS} at most",
         )
     return swizzle, LINE_BYTES
 

@@ -14,10 +14,11 @@ from tileproof.conformance.evidence.normal_ptx import ptx_digests
 from tileproof.conformance.mutation.variant import Variant
 from tileproof.conformance.records import from_json, parse_json, to_json
 from tileproof.kernels.compile import CompiledModule
+from tileproof.kernels.given_file import read_given
 from tileproof.kernels.source import with_headers
-from tileproof.oracle.refusal import Refusal
 
 FILE = "kernels.json"
+MAX_FILE_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,7 @@ def read_modules(path: Path) -> tuple[KnownModule, ...]:
     """The rows of a file; none where there is no file. Raises: Refusal where it is not such a file."""
     if not path.exists():
         return ()
-    try:
-        return from_json(_File, parse_json(path.read_bytes(), str(path))).modules
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be read: {error.strerror}") from None
+    return from_json(_File, parse_json(read_given(path, MAX_FILE_BYTES), str(path))).modules
 
 
 def write_modules(path: Path, modules: Iterable[KnownModule]) -> None:

@@ -11,9 +11,11 @@ from typing import Any
 
 from tileproof.conformance.evidence.kernel_key import parse_key
 from tileproof.conformance.records import parse_json, shorten
+from tileproof.kernels.given_file import read_given
 from tileproof.oracle.refusal import Refusal
 
 FOLDERS = "h200-*"
+MAX_FILE_BYTES = 1 << 26
 DERIVED = "ptx.json"
 
 
@@ -64,10 +66,7 @@ def _of_file(path: Path, folder: Path) -> Iterator[tuple[str, Confirmation]]:
 
 
 def _read(path: Path) -> Any:
-    try:
-        return parse_json(path.read_bytes(), str(path))
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be read: {error.strerror}") from None
+    return parse_json(read_given(path, MAX_FILE_BYTES), str(path))
 
 
 def device_names(found: Recordings) -> tuple[str, ...]:

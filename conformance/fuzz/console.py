@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from tileproof.conformance.columns import aligned
-from tileproof.conformance.console import PLAIN_INTERVAL_S, Console
+from tileproof.conformance.console import Console
 from tileproof.conformance.events import (
     CaseErrored,
     CaseFinished,
@@ -18,6 +18,7 @@ from tileproof.conformance.events import (
 from tileproof.conformance.fuzz.campaign import Campaign
 from tileproof.conformance.fuzz.judge import Judged
 from tileproof.conformance.fuzz.round_work import Done
+from tileproof.conformance.progress import PLAIN_INTERVAL_S
 from tileproof.conformance.registry import contracts
 
 

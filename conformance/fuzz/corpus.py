@@ -14,9 +14,10 @@ from pathlib import Path
 
 from tileproof.conformance.case import parse_case
 from tileproof.conformance.fuzz.trial import Edit, Trial
-from tileproof.conformance.records import from_json, parse_json, to_json
+from tileproof.conformance.records import from_json, parse_json, shorten, to_json
 from tileproof.conformance.registry import contract_of, contracts
 from tileproof.conformance.target import Coordinates
+from tileproof.kernels.given_file import read_given
 from tileproof.oracle.refusal import Refusal
 
 FORMAT = 1
@@ -72,9 +73,8 @@ class Corpus:
         for path in (path for name in names for path in sorted((self.folder / name).glob("*.json"))):
             try:
                 kept = read_kept(path)
-                _ = kept.trial
             except Refusal as refusal:
-                wrong.append(f"{path}: {refusal.message}")
+                wrong.append(refusal.message)
                 continue
             found.append(kept)
             self.known |= {*kept.why, *kept.lines}
@@ -108,18 +108,20 @@ class Corpus:
 
 
 def read_kept(path: Path) -> Kept:
-    """One file. Raises: Refusal where it is damaged, too large or of another form."""
+    """One file. Raises: Refusal where it is damaged, too large, of another form, or of a case that is not known."""
+    data = parse_json(read_given(path, MAX_FILE_BYTES), str(path))
     try:
-        if not path.is_file():
-            raise Refusal("no regular file")
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise Refusal(f"{path.stat().st_size} bytes, a kept trial has at most {MAX_FILE_BYTES}")
-        data = parse_json(path.read_bytes(), str(path))
-    except OSError as error:
-        raise Refusal(f"cannot be read: {error.strerror}") from None
+        return _kept(data)
+    except Refusal as refusal:
+        raise Refusal(f"{path}: {refusal.message}", hint=refusal.hint) from None
+
+
+def _kept(data: object) -> Kept:
     if isinstance(data, dict) and data.get("format") != FORMAT:
-        raise Refusal(f"form {data.get('format')!r} of kept trial, this version reads {FORMAT}")
-    return from_json(Kept, data)
+        raise Refusal(f"form {shorten(data.get('format'))} of kept trial, this version reads {FORMAT}")
+    kept = from_json(Kept, data)
+    _ = kept.trial
+    return kept
 
 
 def known_contracts(folder: Path) -> Iterator[str]:

@@ -1,13 +1,17 @@
 """What became of a mutant, as a record that a file of JSON lines holds."""
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from tileproof.conformance.records import from_json, parse_json, to_json
+from tileproof.kernels.given_file import read_given
 from tileproof.oracle.refusal import Refusal
+
+MAX_FILE_BYTES = 1 << 28
 
 
 class Outcome(StrEnum):
@@ -77,10 +81,10 @@ def read_results(path: Path) -> dict[str, Result]:
     Raises:
         Refusal: a line is no result; the message has its number.
     """
-    if not path.exists():
+    if not os.path.lexists(path):
         return {}
     found: dict[str, Result] = {}
-    lines = path.read_bytes().splitlines()
+    lines = read_given(path, MAX_FILE_BYTES).splitlines()
     for number, line in enumerate(lines, 1):
         try:
             one = from_json(Result, parse_json(line, "line"))

@@ -19,7 +19,7 @@ from tileproof.conformance.contract import (
     TensorSpec,
     Tier,
 )
-from tileproof.conformance.division import Division
+from tileproof.conformance.division import Divides, Division
 from tileproof.conformance.pages.binding import OWN, BoundPage
 from tileproof.conformance.pages.callable import caller_of
 from tileproof.conformance.pages.cases import cases_of, shapes
@@ -132,7 +132,7 @@ class _Own:
         every = [self.bound.specs(shape) for shape in shapes(self.bound.page)]
         return witnesses_of(every, output, index)
 
-    def divisions(self) -> Callable[[Case], Mapping[str, Division]]:
+    def divisions(self) -> Callable[[Case], Mapping[str, Divides]]:
         """What the page says of its tiles, which is the same in every case. Raises: PageError."""
         outputs = [spec.name for spec in self.bound.specs(shapes(self.bound.page)[0]) if spec.role.is_written]
         made = {name: _division(self.bound.path.name, name, one) for name, one in self.bound.page.tiles.items()}

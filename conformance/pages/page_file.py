@@ -14,13 +14,16 @@ from pathlib import Path
 from types import ModuleType
 
 from tileproof.conformance.contract import Comparison, Contract
+from tileproof.conformance.input_file import is_there
 from tileproof.conformance.pages.binding import BoundPage
 from tileproof.conformance.pages.contract import ANY_NAN, GIVEN, contract_of_page
 from tileproof.conformance.pages.families import FAMILIES
 from tileproof.conformance.pages.user_code import PageError, described
 from tileproof.conformance.pages.vocabulary import Cuda, Page, Ptx, Python, Tiles
+from tileproof.kernels.given_file import read_given_text
 from tileproof.oracle.refusal import Refusal
 
+MAX_PAGE_BYTES = 1 << 22
 _NAME = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
 _SIZE = re.compile(r"[A-Z][A-Za-z]*")
 _JUDGED = (Comparison.BITS, Comparison.SET, Comparison.BOUND)
@@ -58,8 +61,9 @@ def checked_contract(bound: BoundPage) -> Contract:
 
 def _run(path: Path) -> ModuleType:
     """The file as a module, its folder importable, as for a script."""
-    if not path.is_file():
+    if not is_there(path):
         raise PageError(f"there is no page {path}", hint="`tileproof try KERNEL` writes one")
+    source = page_text(path)
     folder = str(path.parent.resolve())
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -70,17 +74,22 @@ def _run(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     try:
-        source = path.read_text(encoding="utf-8")
         exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
     except SyntaxError as error:
         raise PageError(f"{path.name}:{error.lineno}: {error.msg}") from None
-    except UnicodeDecodeError as error:
-        raise PageError(f"{path.name} is no text: {error.reason}") from None
     except Refusal as refusal:
         raise PageError(f"{_line(path, refusal)}: {refusal.message}", hint=refusal.hint) from None
     except (Exception, SystemExit) as error:
         raise PageError(f"{_line(path, error)}: {described(error)}") from None
     return module
+
+
+def page_text(path: Path) -> str:
+    """The text of a page. Raises: PageError where it cannot be read, is too large, or is no text."""
+    try:
+        return read_given_text(path, MAX_PAGE_BYTES, hint="a page is a file of Python")
+    except Refusal as refusal:
+        raise PageError(refusal.message, hint=refusal.hint) from None
 
 
 def _line(path: Path, error: BaseException) -> str:

@@ -9,11 +9,13 @@ from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Contract
 from tileproof.conformance.crash import CrashFolder
 from tileproof.conformance.events import CaseErrored, CaseExplained, CaseNotRun, FindingFound
-from tileproof.conformance.failure import describe_failure, gather
+from tileproof.conformance.failure import describe_failure
+from tileproof.conformance.gathering import gather
 from tileproof.conformance.registry import registered
 from tileproof.conformance.run_case import CaseResult
 from tileproof.conformance.session import Plan, Session
 from tileproof.conformance.target import Coordinates, Target
+from tileproof.conformance.visible import visible_text
 from tileproof.conformance.worker import InProcess, Job, Runner, Worker
 
 
@@ -53,7 +55,7 @@ def judge(case: Case, contract: Contract, place: Coordinates, page: Path, crashe
         ]
         lines += [f"ERROR {event.message}" for event in events if isinstance(event, CaseErrored)]
         lines += [f"not run: {event.reason}" for event in events if isinstance(event, CaseNotRun)]
-    return SingleVerdict("\n".join(lines).strip("\n"), keeper.result)
+    return SingleVerdict(visible_text("\n".join(lines).strip("\n")), keeper.result)
 
 
 class _Keeps:

@@ -1,6 +1,5 @@
 """JUnit XML of a run: a suite for each contract and target, a test case for each case."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,10 +10,8 @@ from tileproof.conformance.events import FindingFound, WaiverFailed
 from tileproof.conformance.failure import replay_command
 from tileproof.conformance.reports.run_report import CaseRow, Outcome, RunReport
 from tileproof.conformance.target import Target
+from tileproof.conformance.visible import visible_text
 from tileproof.conformance.waivers.telling import failure
-
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 has no way to write (section 2.2)."""
 
 
 def junit(report: RunReport, crashes: Path) -> str:
@@ -101,4 +98,5 @@ def _case(
 
 
 def _xml(text: str) -> str:
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+    """XML 1.0 has no way to write most control characters (section 2.2): they are spelled out."""
+    return visible_text(text)

@@ -1,15 +1,21 @@
 """A Markdown summary of a run, for the page of a CI job: the verdict, the counts, and the first failures as told."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
 from tileproof.conformance.case import parse_case
-from tileproof.conformance.failure import Failure, describe_failure
+from tileproof.conformance.failure import describe_failure
+from tileproof.conformance.gathering import Failure
 from tileproof.conformance.reports.run_report import RunReport
+from tileproof.conformance.visible import visible
 from tileproof.conformance.waivers.telling import failure
 
 MAX_FAILURES = 20
 MAX_REASONS = 10
+
+_ACTS = re.compile(r"[\\`*\[\]<>|#]|(?<!\w)_|_(?!\w)")
+"""What Markdown acts on; an underscore within a word, as in sm_90a, is none."""
 
 
 def markdown(report: RunReport, crashes: Path) -> str:
@@ -21,9 +27,9 @@ def markdown(report: RunReport, crashes: Path) -> str:
     """
     lines = [f"## tileproof: {report.verdict}", ""]
     places = ", ".join(map(str, report.started.targets))
-    lines += [f"{report.size} on {places}.", ""]
+    lines += [_inline(f"{report.size} on {places}."), ""]
     if report.started.fault:
-        lines += [f"The deliberate fault `{report.started.fault}` was in.", ""]
+        lines += [f"The deliberate fault {_inline(report.started.fault)} was in.", ""]
     lines += [f"* **{_inline(failure(one))}**" for one in report.waivers] + [""] * bool(report.waivers)
     lines += [*_table(report), "", *_reasons(report)]
     for one in report.failures[:MAX_FAILURES]:
@@ -54,7 +60,7 @@ def _reasons(report: RunReport) -> list[str]:
 
 
 def _failure(failure: Failure, report: RunReport, crashes: Path) -> list[str]:
-    told = describe_failure(failure, report.started.targets, crashes, report.started.page)
+    told = list(map(visible, describe_failure(failure, report.started.targets, crashes, report.started.page)))
     fence = "`" * max(3, 1 + max(map(_longest_ticks, told)))
     return [fence, *told, fence, ""]
 
@@ -68,5 +74,5 @@ def _longest_ticks(line: str) -> int:
 
 
 def _inline(text: str) -> str:
-    """One line whose letters Markdown leaves alone."""
-    return "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in " ".join(text.split()))
+    """One line whose letters Markdown leaves alone; what prints nothing is written out."""
+    return _ACTS.sub(r"\\\g<0>", visible(" ".join(text.split())))

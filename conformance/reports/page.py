@@ -7,7 +7,7 @@ inflates and draws them, a hundred at a time. Without a script the page still ha
 import base64
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from functools import partial
 from importlib import resources
@@ -18,16 +18,20 @@ import jinja2
 
 from tileproof.conformance.case import parse_case
 from tileproof.conformance.environment import describe
-from tileproof.conformance.failure import Failure, Group, bearing_rules, replay_command
+from tileproof.conformance.failure import bearing_rules, pattern, replay_command
 from tileproof.conformance.finding import Mismatch
+from tileproof.conformance.gathering import Failure, Group
 from tileproof.conformance.history import NO_HISTORY, Stretches
 from tileproof.conformance.records import to_json
 from tileproof.conformance.registry import contract_of
 from tileproof.conformance.reports.run_report import CaseRow, Outcome, RunReport
+from tileproof.conformance.visible import visible_data
 from tileproof.conformance.waivers import telling
 
 MAX_CASES_NAMED = 50
 """Of a failure that many cases share."""
+MAX_ALIKE = 20
+"""Patterns of a failure besides its first."""
 MAX_MAPS = 2000
 """Failures whose map travels in the page: maps hardly deflate, and ten thousand of them take megabytes."""
 MAX_UNIT_MAPS = 1000
@@ -43,7 +47,11 @@ def page(report: RunReport, crashes: Path, stretches: Stretches = NO_HISTORY) ->
         stretches: since when cases have their verdict, by case and target.
     """
     environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=visible_data,
     )
     replay = partial(replay_command, crashes=crashes, page=report.started.page)
     template = environment.from_string(resources.files(__package__).joinpath("page.html").read_text())
@@ -66,8 +74,8 @@ def page(report: RunReport, crashes: Path, stretches: Stretches = NO_HISTORY) ->
 
 
 def packed(data: Any) -> str:
-    """JSON as deflate (zlib) in base64; the page's script reads it back."""
-    return base64.b64encode(zlib.compress(json.dumps(data, allow_nan=False).encode(), 9)).decode()
+    """JSON as deflate (zlib) in base64, its texts visible; the page's script reads it back."""
+    return base64.b64encode(zlib.compress(json.dumps(visible_data(data), allow_nan=False).encode(), 9)).decode()
 
 
 def _counts(report: RunReport) -> dict[tuple[str, str], dict[str, int]]:
@@ -88,6 +96,10 @@ def _failure(failure: Failure, replay: Callable[[str], str], at: int) -> dict[st
     rules = bearing_rules(contract_of(case), found.finding)
     return {
         **_group(failure.head),
+        "cases": _named(failure.cases),
+        "count": len(failure.cases),
+        "why": _why(failure),
+        "alike": [f"{pattern(group)}, such as {group.smallest.case}" for group in failure.alike[:MAX_ALIKE]],
         "contract": case.contract,
         "kernel": case.kernel,
         "route": case.route,
@@ -115,11 +127,11 @@ def _mismatch(mismatch: Mismatch, at: int) -> dict[str, Any]:
     return asdict(mismatch)
 
 
-def _why(group: Group) -> dict[str, str] | None:
-    one = group.explained
+def _why(failure: Failure) -> dict[str, str] | None:
+    one = failure.explained
     if one is None:
         return None
-    of = "" if one.case == group.smallest.case else one.case
+    of = "" if one.case == failure.head.smallest.case else one.case
     return {"state": str(one.why.state), "text": str(one.why), "of": of}
 
 
@@ -130,7 +142,10 @@ def _group(group: Group) -> dict[str, Any]:
         "message": finding.message,
         "case": group.smallest.case,
         "targets": [str(target) for target in group.smallest.targets],
-        "cases": sorted(group.cases)[:MAX_CASES_NAMED] if len(group.cases) > 1 else [],
+        "cases": _named(group.cases),
         "count": len(group.cases),
-        "why": _why(group),
     }
+
+
+def _named(cases: Collection[str]) -> list[str]:
+    return sorted(cases)[:MAX_CASES_NAMED] if len(cases) > 1 else []

@@ -18,7 +18,7 @@ from tileproof.conformance.events import (
     WaiverFailed,
     read_events,
 )
-from tileproof.conformance.failure import Failure, gather
+from tileproof.conformance.gathering import Failure, gather
 from tileproof.conformance.target import Target
 from tileproof.oracle.refusal import Refusal
 

@@ -24,6 +24,7 @@ from tileproof.conformance.case import Case
 from tileproof.conformance.records import MAX_SHOWN, shorten
 from tileproof.conformance.registry import find_case
 from tileproof.conformance.target import Target
+from tileproof.kernels.given_file import read_given_text
 from tileproof.oracle.refusal import Refusal
 
 MAX_BYTES = 1 << 20
@@ -75,14 +76,7 @@ def read_waivers(path: Path) -> tuple[Waiver, ...]:
     Raises:
         Refusal: it cannot be read, is no TOML, or a waiver is not as it must be; the message names which and what.
     """
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise Refusal(f"{path}: more than {MAX_BYTES} bytes", hint="a file of waivers is a page")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be read: {error.strerror}", hint="give another --waivers FILE") from None
-    except UnicodeDecodeError:
-        raise Refusal(f"{path}: not UTF-8", hint="a file of waivers is TOML") from None
+    text = read_given_text(path, MAX_BYTES, hint="--waivers takes a page of TOML")
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:

@@ -110,10 +110,14 @@ def parse_instruction(name: str) -> Instruction:
     shape_text, _, rest = rest.partition(".")
     shape = _SHAPE.fullmatch(shape_text)
     if shape is None:
-        raise _refused(name, f"{shape_text!r} is no shape")
+        raise _refused(name, f"{shape_text!r} is no shape such as m16n8k32" if shape_text else "its shape is missing")
+    if not rest:
+        raise _refused(name, "the types of accumulator, A and B are missing")
     words = rest.split(".")
-    if "" in words or "kind::" in words:
-        raise _refused(name, "a word of it is empty")
+    if "" in words:
+        raise _refused(name, "nothing stands between two of its dots, or behind the last")
+    if "kind::" in words:
+        raise _refused(name, "kind:: is followed by no name")
     saturates, one_k, block_scale = (_take(words, word) for word in ("satfinite", "1k", "block_scale"))
     kind = _take_kind(words)
     scales = _take_scale_vector(words)

@@ -6,14 +6,28 @@ import numpy as np
 import pytest
 
 from tileproof.conformance.contract import EditedSource
-from tileproof.conformance.division import Division, mark, units_of
+from tileproof.conformance.division import Division, mark, particular_units_of, units_of
 from tileproof.conformance.failure_units import unit_lines
 from tileproof.conformance.finding import UnitMap
 from tileproof.conformance.our_divisions import MMA, chosen_mm_fp8, int8_gemm, mm_fp8
+from tileproof.conformance.our_thread_divisions import (
+    CHUNK,
+    OWN_ROWS,
+    ROW_THREADS,
+    ROW_VECTOR,
+    SCALAR_THREADS,
+    flat_codes,
+    int8_pack,
+    int8_scalar,
+    row_codes,
+    tile_codes,
+)
 from tileproof.conformance.registry import find_case
 from tileproof.conformance.run_case import run_case
 from tileproof.conformance.show import source_of
 from tileproof.conformance.target import Coordinates, Schedule, Target, open_device
+from tileproof.conformance.thread_division import ThreadDivision, strided
+from tileproof.kernels import fp8_quantize_tensor
 from tileproof.oracle.maps.wgmma_fragments import wgmma_d
 from tileproof.oracle.refusal import Refusal
 
@@ -34,6 +48,7 @@ class Change:
     where: str
     made: tuple[str, str] = ("", "")
     """A text that must stand otherwise for the statement to compile."""
+    output: str = "out"
 
 
 CHANGES = (
@@ -120,18 +135,120 @@ CHANGES = (
         "all 2 lie in warp 2, fragment (0, 1), lane 7, register 3; in every tile",
         ("const Sums<BlockTile>& sums, Origin origin, int part)", "Sums<BlockTile> sums, Origin origin, int part)"),
     ),
+    Change(
+        "int8_gemm_scalar",
+        "metainfer_w8a8_gemm/int8_gemm/scalar/M2.N200.K16.S0.nk8/uniform/0",
+        "    const unsigned bits",
+        "sum += 1 << 24;",
+        1,
+        30,
+        "all 4 lie in warp 1, lane 30; in every tile",
+    ),
+    Change(
+        "fp8_quantize_rows",
+        "ninfer_quantize/fp8_quantize_rows/vector/T2.K2120.bf16/on-grid/0",
+        "        *reinterpret_cast<uint2*>(codes + k) = words;",
+        "words.x ^= 1u << 24;",
+        0,
+        5,
+        "all 4 lie in warp 0, lane 5, element 3; in every tile and step",
+        ("        const uint2 words = {scaled_word", "        uint2 words = {scaled_word"),
+        output="codes",
+    ),
+    Change(
+        "fp8_quantize_rows",
+        "ninfer_quantize/fp8_quantize_rows/vector/T2.K1029.bf16.xpad3.cpad3/on-grid/0",
+        "    }\n}\n\ntemplate <class Element, bool kVectorRoute>",
+        "codes[k] ^= 1;",
+        0,
+        2,
+        "all 2 lie in warp 0, lane 2, element tail; in every tile",
+        output="codes",
+    ),
+    Change(
+        "fp8_quantize_rows",
+        "ninfer_quantize/fp8_quantize_rows/scalar/T2.K300.bf16.xoff1/on-grid/0",
+        "    }\n}\n\ntemplate <class Element, bool kVectorRoute>",
+        "codes[k] ^= 1;",
+        1,
+        7,
+        "all 4 lie in warp 1, lane 7; in every tile and step",
+        output="codes",
+    ),
+    Change(
+        "fp8_quantize_tensor",
+        "astrai_quantize/fp8_quantize_tensor/vector/R3.C1000.B12.S4.W16.bf16re4m3/ties/0",
+        "        *reinterpret_cast<uint2*>(cast.codes + i) = words;",
+        "words.y ^= 1u << 8;",
+        3,
+        9,
+        "all 2 lie in warp 3, lane 9, element 5; in every step",
+        ("        const uint2 words = {code_word", "        uint2 words = {code_word"),
+        output="rows",
+    ),
+    Change(
+        "fp8_quantize_tensor",
+        "astrai_quantize/fp8_quantize_tensor/tile-vector/R40.C128.B12.S4.W16.bf16re4m3te5m2/ties/0",
+        "            store_pair<Rows, kVectorRoute>(cast, row + warp",
+        "if (i == 2) values[1] = values[1] == 0.0f ? 1.0f : -values[1];",
+        1,
+        11,
+        "all 4 lie in warp 1, lane 11, element 5; in every tile",
+        output="rows",
+    ),
+    Change(
+        "fp8_quantize_tensor",
+        "astrai_quantize/fp8_quantize_tensor/tile-vector/R40.C128.B12.S4.W16.bf16re4m3te5m2/ties/0",
+        "    store_chunk<kVectorRoute>(cast, row + chunk",
+        "columns[own][chunk * kChunkWords + 1] ^= 1u << 16;",
+        2,
+        13,
+        "all 2 lie in tiles (0, 0) and (1, 0), warp 2, lane 13, element 6",
+        output="transposed",
+    ),
+    *(
+        Change(
+            "int8_pack",
+            f"metainfer_pack/int8_pack/vector/K512.N64.{order}/random/0",
+            f"{store}(to, patch, of, turned);",
+            "turned.words[3][1] ^= 0xff00u;",
+            1,
+            3,
+            f"all 2 lie in warp 1, lane 3, element {element}; in every step",
+            (
+                f"{store}(to, patch, of, {load}(from, patch, of).transposed());",
+                f"Square turned = {load}(from, patch, of).transposed();\n        {store}(to, patch, of, turned);",
+            ),
+            output=output,
+        )
+        for order, output, store, load, element in (
+            ("f16k32", "packed", "store_runs", "load_rows", 16 * 5 + 3),
+            ("f32k256", "packed", "store_runs", "load_rows", 16 * 5 + 3),
+            ("unf32k256", "raw", "store_rows", "load_runs", 16 * 3 + 5),
+        )
+    ),
+    Change(
+        "int8_pack",
+        "metainfer_pack/int8_pack/scalar/K9.N100.nk8/random/0",
+        '}\n\nextern "C" __global__ void __launch_bounds__(kPatchThreads)\n    int8_pack_vector',
+        "to[kPack ? packed : raw] ^= 1;",
+        4,
+        31,
+        "all 3 lie in steps 0, 1 and 2, warp 4, lane 31",
+        output="packed",
+    ),
 )
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=[change.case.split("/")[2] for change in CHANGES])
 def test_a_changed_register_is_told_by_its_tile_warp_lane_and_number(change: Change) -> None:
     _, text = source_of(change.kernel)
-    assert text.count(change.before) == 1
     condition = IF_IT_IS.format(warp=change.warp, lane=change.lane)
     edited = text.replace(*change.made) if change.made[0] else text
+    assert edited.count(change.before) == 1
     edited = edited.replace(change.before, f"{condition}{change.statement}\n{change.before}")
     result = run_case(find_case(change.case), open_device(FRIENDLY), kernel_source=EditedSource(change.kernel, edited))
-    told = [one.mismatch.units for one in result.findings if one.tensor == "out" and one.mismatch]
+    told = [one.mismatch.units for one in result.findings if one.tensor == change.output and one.mismatch]
     assert [units.where for units in told if units] == [change.where]
 
 
@@ -140,6 +257,70 @@ def test_an_element_has_the_place_that_the_module_works_out() -> None:
     assert division is not None
     places = {name: int(numbers[75, 13]) for name, numbers in division.places().items()}
     assert places == {"warp": 4, "fragment": 1, "lane": 14, "register": 3}
+
+
+@pytest.mark.parametrize(
+    ("division", "steps"),
+    [
+        (row_codes("vector", 5000), 3),
+        (row_codes("scalar", 300), 2),
+        (flat_codes("vector", 4099), 2),
+        (tile_codes(transposed=False), 1),
+        (tile_codes(transposed=True), 1),
+        (int8_scalar(), 1),
+        (int8_pack("scalar", "n-major", (9, 100), packs=True), 4),
+        *(
+            (int8_pack("vector", order, (512, 128), packs=packs), 4)
+            for order in ("contiguous", "n-major", "fragment", "fragment-pairs")
+            for packs in (False, True)
+        ),
+    ],
+)
+def test_no_two_elements_of_a_tile_are_the_same_one_of_one_thread(division: ThreadDivision, steps: int) -> None:
+    kinds, places = {kind.name: kind for kind in division.kinds()}, division.places()
+    assert len(kinds["step"].names) == steps if steps > 1 else "step" not in kinds
+    rows = np.stack([places[name] for name in ("step", "warp", "lane", "element")]).reshape(4, -1)
+    assert rows.min() >= 0
+    assert len(np.unique(rows, axis=1).T) == division.tile[0] * division.tile[1]
+    assert all(places[name].max() < len(kinds[name].names) for name in kinds)
+
+
+def test_what_hangs_on_values_is_not_drawn_by_threads_and_what_lies_in_one_lane_is() -> None:
+    division, random = row_codes("vector", 2048), np.random.default_rng(0)
+    assert division is not None
+    scattered, one_lane = random.random((3, 2048)) < 0.1, np.zeros((3, 2048), np.bool_)
+    one_lane[:, 8 * 37 + 2] = True
+    assert particular_units_of(division, scattered) is None
+    units = particular_units_of(division, one_lane)
+    assert units is not None
+    assert units.where == "all 3 lie in warp 1, lane 5, element 2; in every tile"
+    assert unit_lines(units)[2].endswith("elements 0-7, tail down, lanes 0-31 across")
+    assert particular_units_of(Division((64, 64), (32, 32), MMA), scattered) is not None
+
+
+def test_constants_of_threads_are_those_of_the_sources() -> None:
+    for kernel, name, value in (
+        ("fp8_quantize_rows", "kThreads", ROW_THREADS),
+        ("fp8_quantize_rows", "kVector", ROW_VECTOR),
+        ("int8_gemm_scalar", "kScalarThreads", SCALAR_THREADS),
+        ("fp8_quantize_tensor", "kThreads", fp8_quantize_tensor.THREADS),
+        ("fp8_quantize_tensor", "kVector", fp8_quantize_tensor.VECTOR_ELEMENTS),
+        ("fp8_quantize_tensor", "kTileRows", fp8_quantize_tensor.TILE_ROWS),
+        ("fp8_quantize_tensor", "kTileColumns", fp8_quantize_tensor.TILE_COLUMNS),
+    ):
+        assert f"constexpr int {name} = {value};" in source_of(kernel)[1], f"{kernel}: {name}"
+    assert OWN_ROWS == fp8_quantize_tensor.TILE_ROWS // (fp8_quantize_tensor.THREADS // 32)
+    assert CHUNK == 2 * 4, "kChunkWords words"
+
+
+@pytest.mark.parametrize("size", [0, 1 << 21])
+def test_what_is_empty_or_too_large_to_draw_has_no_division(size: int) -> None:
+    assert row_codes("vector", size) is None
+    assert flat_codes("scalar", size) is None
+    assert int8_pack("scalar", "n-major", (1, size), packs=True) is None
+    assert row_codes("empty", 64) is None
+    with pytest.raises(Refusal, match=f"a tile of {size} elements"):
+        ThreadDivision((1, size), 32, ["0"], lambda: strided(size, 1, 32), "words")
 
 
 def test_every_place_of_a_tile_holds_one_element() -> None:
@@ -188,7 +369,6 @@ def test_marks_say_tenths_and_an_absent_unit_has_none() -> None:
 
 def test_a_route_without_tiles_has_no_division() -> None:
     assert mm_fp8("empty") is None
-    assert int8_gemm("scalar", 4) is None
     assert chosen_mm_fp8((5,), 9) == mm_fp8("64x64-s3-lean")
     assert chosen_mm_fp8((2, 5), 9) is None, "rows of two matrices are one"
     assert chosen_mm_fp8((4096,), 4096) is None, "devices choose differently"

@@ -115,7 +115,9 @@ def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
     assert "0x0080 1.1       1.0       1.3" in capsys.readouterr().out
     file = tmp_path / "banks.svg"
     assert main(["show", "banks", COLUMN_OF_TILE, "--width", "16", "--svg", str(file)]) == 0
-    assert capsys.readouterr().out == ""
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == f"wrote {file}, {file.stat().st_size / 1000:,.0f} kB\n"
     assert ElementTree.parse(file).getroot().tag == f"{SVG}svg"
 
 
@@ -124,9 +126,12 @@ def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
     [
         (["swizzle"], "of what"),
         (["swizzle", "48"], "48"),
-        (["swizzle", "3,2,3"], "16-byte"),
+        (["swizzle", "3,2,3"], "pieces of 4 bytes; drawn are 16"),
         (["swizzle", "3,4,2"], "overlap"),
-        (["swizzle", "9,4,99"], "atom"),
+        (["swizzle", "9,4,99"], "2^112 bytes; drawn are 2^15"),
+        (["swizzle", "4,4,99999999999"], "add up to 15"),
+        (["fragment", "mma.m16n8k32"], "types of accumulator, A and B are missing"),
+        (["fragment", "ldmatrix.x3"], "ldmatrix.x1, .x2 or .x4"),
         (["fragment", "mma.m16n8k33.f32.e4m3.e4m3"], "k33"),
         (["fragment", MMA, "--operand", "d"], "'d'"),
         (["fragment", WGMMA, "--operand", "b"], "shared memory"),

@@ -318,7 +318,7 @@ def test_a_corpus_reads_nothing_that_does_not_end_and_counts_what_it_could_write
     folder = tmp_path / QUANTIZE
     folder.mkdir()
     (folder / "a.json").symlink_to("/dev/zero")
-    assert Corpus(tmp_path).read([QUANTIZE]) == ([], [f"{folder / 'a.json'}: no regular file"])
+    assert Corpus(tmp_path).read([QUANTIZE]) == ([], [f"{folder / 'a.json'}: is a device, no regular file"])
     (tmp_path / "file").write_text("")
     trial = Trial(find_case("ninfer_quantize/fp8_quantize_rows/vector/T1.K64.f32/ties/0"), PLACE)
     corpus = Corpus(tmp_path / "file")

@@ -18,9 +18,10 @@ from tileproof.conformance.cli import main
 from tileproof.conformance.contract import Arrays
 from tileproof.conformance.crash import CrashFolder, read_crash
 from tileproof.conformance.events import CaseExplained, Event, FindingFound
-from tileproof.conformance.failure import describe_failure, gather
+from tileproof.conformance.failure import describe_failure
 from tileproof.conformance.faults import fault
 from tileproof.conformance.finding import Finding, FindingKind, Proof
+from tileproof.conformance.gathering import gather
 from tileproof.conformance.registry import contract_of, find_case
 from tileproof.conformance.run_case import CaseResult, case_inputs, run_case
 from tileproof.conformance.session import Plan, Session

@@ -149,7 +149,7 @@ def test_ctrl_c_gives_the_summary_of_what_ran(
 def test_a_case_that_did_not_run_is_not_counted_as_done(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("tileproof.conformance.console.PLAIN_INTERVAL_S", 0.0)
+    monkeypatch.setattr("tileproof.conformance.progress.PLAIN_INTERVAL_S", 0.0)
     use(monkeypatch, lambda job: fakes.right(job) if str(job.case) == SMALL else fakes.interrupted(job))
     assert check(SMALL, OTHER) == 2
     captured = capsys.readouterr()

@@ -10,9 +10,9 @@ from tileproof.conformance.console import MAX_FAILURES, MAX_NOTES, Console
 from tileproof.conformance.crash import CrashFolder
 from tileproof.conformance.environment import capture
 from tileproof.conformance.events import CaseFinished, Event, FindingFound, RunFinished, RunStarted
-from tileproof.conformance.failure import gather
 from tileproof.conformance.faults import fault
 from tileproof.conformance.finding import Finding, FindingKind, Place
+from tileproof.conformance.gathering import gather
 from tileproof.conformance.registry import find_case
 from tileproof.conformance.session import Plan, Session
 from tileproof.conformance.target import Target
@@ -98,7 +98,7 @@ def test_a_narrow_terminal_cuts_the_name_and_keeps_the_counts(tmp_path: Path, mo
 
 
 def test_progress_in_a_log_is_a_plain_line_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tileproof.conformance.console.PLAIN_INTERVAL_S", 0.0)
+    monkeypatch.setattr("tileproof.conformance.progress.PLAIN_INTERVAL_S", 0.0)
     log = io.StringIO()
     show(events_of(tmp_path), err=log)
     assert log.getvalue() == "1 of 2 done, 1 failed\n2 of 2 done, 2 failed\n"

@@ -148,7 +148,7 @@ def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="no such file"):
         read_input(str(tmp_path / "gone.npy"))
     (tmp_path / "folder.npy").mkdir()
-    with pytest.raises(Refusal, match="cannot be read"):
+    with pytest.raises(Refusal, match="is a folder"):
         read_input(str(tmp_path / "folder.npy"))
 
 

@@ -1,6 +1,7 @@
 """A run that was interrupted goes on where it ended, and comes to the verdict of one run."""
 
 import json
+import re
 import subprocess
 from collections import Counter
 from dataclasses import replace
@@ -132,6 +133,26 @@ def test_another_version_is_refused_by_name(tmp_path: Path, name: str) -> None:
     path.write_text(event_line(replace(start, environment=replace(start.environment, **{name: "other"}))))
     with pytest.raises(Refusal, match=f"{name} 'other'"):
         resumed(plan, path, None)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "words"),
+    [
+        ("0123456789ab clean", "fedcba987654 clean", "only the commit changed.*git checkout 0123456789ab"),
+        ("0123456789ab clean", "0123456789ab modified 01234567", "only files without a commit changed.*git stash"),
+    ],
+)
+def test_where_the_checkout_alone_has_changed_the_hint_says_so(tmp_path: Path, then: str, now: str, words: str) -> None:
+    start = Plan(CASES, (SIM,)).start
+    before, after = (replace(start, environment=replace(start.environment, git=git)) for git in (then, now))
+    path = tmp_path / "run.ndjson"
+    path.write_text(event_line(before))
+    with pytest.raises(Refusal) as caught:
+        read_before(path).must_be(after, map(str, CASES))
+    assert re.search(words, caught.value.hint)
+    with pytest.raises(Refusal) as caught:
+        read_before(path).must_be(replace(after, fault="divide"), map(str, CASES))
+    assert "only" not in caught.value.hint, "the fault differs, too"
 
 
 def test_an_old_or_damaged_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,7 +139,7 @@ def test_progress_on_a_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_progress_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tileproof.conformance.console.PLAIN_INTERVAL_S", 0.0)
+    monkeypatch.setattr("tileproof.conformance.progress.PLAIN_INTERVAL_S", 0.0)
     log = io.StringIO()
     shown(events(), err=log)
     held("progress_log", log.getvalue())

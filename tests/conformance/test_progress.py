@@ -1,0 +1,103 @@
+"""Progress says what takes long: compiling, and a case that does not end; each without a word too many."""
+
+import io
+import time
+
+import pytest
+
+from tileproof.conformance.console import open_console
+from tileproof.conformance.progress import BUSY_S, SILENCE_S, Listener, _Bar, _Lines
+from tileproof.kernels import compile as compiling
+from tileproof.oracle.busy import LOG, busy
+
+SOURCE = 'extern "C" __global__ void k%d() {}'
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_takes_long_is_told_once_in_a_log_and_what_does_not_is_not() -> None:
+    log = io.StringIO()
+    lines = _Lines(log)
+    now = time.monotonic()
+    lines.busy("compiling mm_fp8.cu for sm_90a")
+    lines.look(now + BUSY_S / 2)
+    assert log.getvalue() == ""
+    lines.look(now + BUSY_S + 1)
+    lines.look(now + BUSY_S + 2)
+    assert log.getvalue() == "compiling mm_fp8.cu for sm_90a\n"
+    lines.busy("compiling another")
+    lines.busy("")
+    lines.look(now + 2 * BUSY_S + 3)
+    assert log.getvalue().count("\n") == 1
+
+
+def test_a_case_that_does_not_end_is_told_now_and_then_in_a_log() -> None:
+    log = io.StringIO()
+    lines = _Lines(log)
+    now = time.monotonic()
+    lines.look(now + SILENCE_S - 1)
+    assert log.getvalue() == ""
+    lines.case("a/b/c")
+    lines.look(now + SILENCE_S + 1)
+    assert log.getvalue() == "0 of 0 done, 0 failed, still at a/b/c\n"
+    lines.look(time.monotonic() + 1)
+    assert log.getvalue().count("\n") == 1
+
+
+def test_the_thread_of_a_log_ends_with_the_run_and_with_its_reader() -> None:
+    for closed in (False, True):
+        log = io.StringIO()
+        lines = _Lines(log)
+        lines.start(1)
+        if closed:
+            log.close()
+        lines.stop()
+        assert not lines._watch.is_alive()
+
+
+def test_a_bar_names_what_takes_long_and_then_the_case_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    screen = Screen()
+    bar = _Bar(open_console(screen))
+    bar.start(2)
+    bar.case("a/b/c")
+    bar.busy("compiling k.cu for sm_90a\x1b[2J")
+    assert "compiling k.cu for sm_90a\\x1b[2J" in screen.getvalue()
+    bar.busy("")
+    bar.stop()
+    assert "a/b/c" in screen.getvalue().rpartition("compiling")[2]
+
+
+def test_a_listener_hears_of_every_compilation_until_it_is_closed() -> None:
+    heard: list[str] = []
+
+    class Ears(_Lines):
+        def busy(self, text: str) -> None:
+            heard.append(text)
+
+    listener = Listener(Ears(io.StringIO()))
+    listener.open()
+    compiling.compile_source(SOURCE % 1, name="k.cu")
+    listener.close()
+    compiling.compile_source(SOURCE % 2, name="k.cu")
+    assert heard == ["compiling k.cu for sm_90a", ""]
+    assert listener not in LOG.handlers
+
+
+def test_that_something_has_ended_is_told_whatever_ended_it() -> None:
+    heard: list[str] = []
+
+    class Ears(_Lines):
+        def busy(self, text: str) -> None:
+            heard.append(text)
+
+    listener = Listener(Ears(io.StringIO()))
+    listener.open()
+    with pytest.raises(KeyboardInterrupt), busy("at it"):
+        raise KeyboardInterrupt
+    listener.close()
+    assert heard == ["at it", ""]
