@@ -141,8 +141,11 @@ def _cases_for_tensor(contract: Contract, tensor: NamedTensor) -> list[tuple[Cas
             continue
         extents = zip(contract.dimensions, tensor.array.shape, strict=True)
         shape = Shape(tuple(Dimension(name, size) for name, size in extents), dtype)
-        inputs = [spec for spec in contract.tensors(shape) if spec.role.is_read]
-        routes = [route for route in contract.expected_routes(shape) if route != REFUSED]
+        try:
+            inputs = [spec for spec in contract.tensors(shape) if spec.role.is_read]
+            routes = [route for route in contract.expected_routes(shape) if route != REFUSED]
+        except Refusal:  # extents that mean nothing to this contract
+            continue
         if len(inputs) == 1 and _fits(inputs[0], tensor.array) and routes:
             return [
                 (Case(contract.name, name, route, shape, FILE_FAMILY, tensor.index), inputs[0])
