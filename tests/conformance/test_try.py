@@ -81,7 +81,7 @@ def test_a_right_kernel_is_0_and_a_wrong_one_1_with_a_command_that_replays_it(tr
     put("fill.cu", FILL.replace("i < n", "i < n - 3"))
     code, out, _ = tried("try", "fill.cu")
     assert code == 1
-    assert "3 of 40 elements never written" in out
+    assert "3 of 40 were never written" in out
     (command,) = [line.partition("Reproduce with:  tileproof ")[2] for line in out.splitlines() if "Reproduce" in line]
     assert tried(*command.split())[:2] == (1, tried(*command.split())[1])
     put("fill.cu", FILL)
@@ -238,7 +238,7 @@ def test_a_tensor_may_pass_from_a_later_element_on(tried: Try) -> None:
     put("fill_page.py", page)
     code, out, _ = tried("try", "fill.cu")
     assert code == 1
-    assert "8 of 40 elements never written" in out
+    assert "8 of 40 were never written" in out
     assert "also   mismatch" not in out
 
 
