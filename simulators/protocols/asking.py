@@ -21,16 +21,22 @@ class Watched:
     Attributes:
         seen: by index, what was found there at the first look, in the order of the looks.
         changed: by index, what is there now; changing is looking, too.
+        added: indices of those that were added to and not looked at; what was found there is `seen` all the same.
     """
 
-    __slots__ = ("_before", "changed", "seen")
+    __slots__ = ("_before", "added", "changed", "seen")
 
     def __init__(self, before: Sequence[int]) -> None:
         self._before = before
         self.seen: dict[int, int] = {}
         self.changed: dict[int, int] = {}
+        self.added: set[int] = set()
 
     def __getitem__(self, index: int, /) -> int:
+        self.added.discard(index)
+        return self._now(index)
+
+    def _now(self, index: int) -> int:
         if index in self.changed:
             return self.changed[index]
         if index not in self.seen:
@@ -38,6 +44,12 @@ class Watched:
                 raise IndexError(f"number {index} of a row")
             self.seen[index] = self._before[index]
         return self.seen[index]
+
+    def add(self, index: int, change: int, /) -> None:
+        """Add to a number without looking at it."""
+        if index not in self.seen:
+            self.added.add(index)
+        self.changed[index] = self._now(index) + change
 
     def __setitem__(self, index: int, value: int, /) -> None:
         self[index]
@@ -61,7 +73,8 @@ class Answer:
         code: that the action answered.
         shared: shared numbers afterwards.
         own: the row afterwards.
-        shared_seen: by index, the shared numbers that it looked at, in this order.
+        shared_seen: by index, the shared numbers that it looked at or added to, in this order.
+        shared_added: indices of those that it only added to.
         own_seen: indices of the row that it looked at; the place that is asked for beforehand is not among them.
         own_changed: indices of the row that it changed.
     """
@@ -72,8 +85,14 @@ class Answer:
     shared: Numbers
     own: Numbers
     shared_seen: Mapping[int, int]
+    shared_added: frozenset[int]
     own_seen: frozenset[int]
     own_changed: frozenset[int]
+
+    @property
+    def shared_changed(self) -> frozenset[int]:
+        """Indices of the shared numbers that are others afterwards."""
+        return frozenset(index for index, value in self.shared_seen.items() if self.shared[index] != value)
 
 
 def questions(role: Role, own: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -82,7 +101,7 @@ def questions(role: Role, own: Sequence[int]) -> Iterator[tuple[int, int]]:
         if action.at and own[AT] not in action.at:
             continue
         for which in range(len(action.choices)):
-            if action.bits is None or own[action.bits] >> which & 1:
+            if action.is_possible(own, which):
                 yield number, which
 
 
@@ -99,7 +118,6 @@ def ask(model: Model, role: Role, question: tuple[int, int], shared: Numbers, ow
         raise Refusal(f"{model.name}: {action.words!r} may not act and changed the state")
     check_numbers(model, model.fields, shared_row.changed)
     check_numbers(model, role.row, own_row.changed)
-    guard = frozenset() if action.bits is None else frozenset((action.bits,))
     return Answer(
         number,
         which,
@@ -107,7 +125,8 @@ def ask(model: Model, role: Role, question: tuple[int, int], shared: Numbers, ow
         shared_row.after(),
         own_row.after(),
         shared_row.seen,
-        guard | own_row.seen.keys(),
+        frozenset(shared_row.added),
+        action.guards(which) | own_row.seen.keys(),
         frozenset(own_row.changed),
     )
 

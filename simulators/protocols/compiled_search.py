@@ -38,6 +38,8 @@ UNKNOWN, WAIT = 0, -1
 _GOES = 1
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _NUMBER = np.uint64(0xFFFFFFFF)
+# Of what is touched: looked at, and changed.
+_SEEN, _CHANGED = range(2)
 # Rows of the masks that say what is held: by someone and by more than one, so that nobody else changes it; and the
 # same for what nobody else looks at.
 _ANY, _ANY_TWICE, _DARK, _DARK_TWICE = range(4)
@@ -51,24 +53,34 @@ class Memory(NamedTuple):
         keys: [room], by cell, the cell and its role.
         roots: [room, 3], by cell, references to its trees: those of the thread from, to, and those of others to.
         holds: [room, 2, words], by cell, bits that nobody else may change, and those that nobody else may look at.
+        own: [room, 2], by cell, bits of it that its thread looks at, and that it changes.
         refs: [room], references: UNKNOWN, a node, WAIT or a leaf.
         nodes: [room, 4], word, shift and mask of the number that is looked at, and the reference for value 0.
         changes: [room, words], by leaf, the bits of the state that change, those of the cell left out.
         cells: [room], by leaf, the cell afterwards.
         codes: [room], by leaf, what the action answered.
         alone: [room], by leaf, whether it may be taken alone.
+        sees: [room, words], by leaf, the bits that it looks at; those that it only adds to are not among them.
+        things: [room], by the reference to a tree, which of the things of its role it is; -1 for a thread's.
+        shared: [roles, things, 2, words], by thing beside a thread, bits that it looks at, and that it changes.
+        rows: [roles, things, 2], the same of the cell.
     """
 
     table: Ints
     keys: Ints
     roots: Ints
     holds: Words
+    own: Ints
     refs: Ints
     nodes: Ints
     changes: Words
     cells: Ints
     codes: Ints
     alone: NDArray[np.bool_]
+    sees: Words
+    things: Ints
+    shared: Words
+    rows: Ints
 
 
 class Room(NamedTuple):
@@ -79,6 +91,9 @@ class Room(NamedTuple):
         cells: [processes], its cells.
         ids: [processes], their numbers in the memory.
         held: [4, words], bits that processes of this state hold.
+        taken: [processes, things], which of the things beside threads are not put off.
+        touched: [2, words], bits that what is taken looks at, and that it changes.
+        rows: [processes, 2], the same of each cell.
         asked: [room, 2], processes and references, or CELL, of which the memory does not know enough.
         asked_at: [room, words], the states in which that is so.
         clash: [2, words], bits that a process changed, and that it looked at, though another one holds them so.
@@ -92,6 +107,9 @@ class Room(NamedTuple):
     cells: Ints
     ids: Ints
     held: Words
+    taken: NDArray[np.bool_]
+    touched: Words
+    rows: Ints
     asked: Ints
     asked_at: Words
     clash: Words
@@ -101,14 +119,17 @@ class Room(NamedTuple):
     found: Ints
 
 
-def room_for(processes: int, words: int, most: int) -> Room:
-    """Room for a batch of states with at most so many successors each."""
+def room_for(processes: int, words: int, things: int, most: int) -> Room:
+    """Room for a batch of states with at most so many successors, and so many things beside a thread, each."""
     count = BATCH * most
     return Room(
         np.zeros(words, np.uint64),
         np.zeros(processes, np.int64),
         np.zeros(processes, np.int64),
         np.zeros((4, words), np.uint64),
+        np.zeros((processes, things), np.bool_),
+        np.zeros((2, words), np.uint64),
+        np.zeros((processes, 2), np.int64),
         np.zeros((BATCH * (processes + 2 * most), 2), np.int64),
         np.zeros((BATCH * (processes + 2 * most), words), np.uint64),
         np.zeros((2, words), np.uint64),
@@ -237,6 +258,7 @@ def _walk(memory: Memory, words: Words, root: int) -> int:
 @borrowing_inlined
 def _looks_at_held(memory: Memory, words: Words, root: int, process: int, is_beside: bool, room: Room) -> bool:
     """Whether a tree's way looks at what another process holds so that nobody else may; the first such look counts."""
+    end = memory.refs[_walk(memory, words, root)]
     node = memory.refs[root]
     while node > 0:
         look = memory.nodes[node]
@@ -244,6 +266,8 @@ def _looks_at_held(memory: Memory, words: Words, root: int, process: int, is_bes
         if not is_beside:
             dark = room.held[_DARK_TWICE, look[0]] | dark & ~memory.holds[room.ids[process], 1, look[0]]
         touched = dark & uint64(look[2]) << uint64(look[1])
+        if end < WAIT:
+            touched &= memory.sees[WAIT - 1 - end, look[0]]
         if touched != 0:
             room.clash[1, look[0]] = touched
             return True
@@ -320,7 +344,7 @@ def _try(
     is_beside, words = root >= memory.roots[room.ids[process], 1], room.at
     end = memory.refs[_walk(memory, words, root)]
     guards = guards and notes[AT_PROCESS] < 0
-    if guards and _looks_at_held(memory, words, root, process, is_beside, room):
+    if guards and end != UNKNOWN and _looks_at_held(memory, words, root, process, is_beside, room):
         notes[AT_PROCESS], notes[BESIDE] = process, is_beside
     if end == UNKNOWN:
         _question(room, process, root, notes)
@@ -348,6 +372,83 @@ def _first_alone(tables: Tables, memory: Memory, sorts: bool, room: Room, notes:
 
 
 @borrowing_inlined
+def _touch(memory: Memory, room: Room, root: int) -> None:
+    """Put down what a tree's way touches."""
+    ref, words = root, room.at
+    node = memory.refs[ref]
+    while node > 0:
+        look = memory.nodes[node]
+        ref = look[3] + (int64(words[look[0]] >> uint64(look[1])) & look[2])
+        node = memory.refs[ref]
+    if node < WAIT:
+        for word in range(words.size):
+            room.touched[_SEEN, word] |= memory.sees[WAIT - 1 - node, word]
+            room.touched[_CHANGED, word] |= memory.changes[WAIT - 1 - node, word]
+        return
+    node = memory.refs[root]
+    while node > 0:
+        look = memory.nodes[node]
+        room.touched[_SEEN, look[0]] |= uint64(look[2]) << uint64(look[1])
+        node = memory.refs[look[3] + (int64(words[look[0]] >> uint64(look[1])) & look[2])]
+
+
+@borrowing_inlined
+def _touch_all(tables: Tables, memory: Memory, room: Room, sorts: bool) -> bool:
+    """Put down what threads touch, and what is held; whether anything can be put off."""
+    some = False
+    for word in range(room.at.size):
+        room.touched[_SEEN, word], room.touched[_CHANGED, word] = room.held[_ANY, word], room.held[_DARK, word]
+    for process in range(room.ids.size):
+        roots = memory.roots[room.ids[process]]
+        some = some or roots[1] < roots[2]
+        _copy(room.rows[process], memory.own[room.ids[process]])
+        if not _is_again(tables, room, process, sorts):
+            for root in range(roots[0], roots[1]):
+                _touch(memory, room, root)
+    return some
+
+
+@borrowing_inlined
+def _meets(memory: Memory, role: int, thing: int, process: int, room: Room) -> bool:
+    """Whether a thing beside a thread touches what is taken."""
+    row, own = memory.rows[role, thing], room.rows[process]
+    meets = row[_CHANGED] & own[_SEEN] | row[_SEEN] & own[_CHANGED] != 0
+    for word in range(room.at.size):
+        seen, changed = memory.shared[role, thing, _SEEN, word], memory.shared[role, thing, _CHANGED, word]
+        meets = meets or changed & room.touched[_SEEN, word] | seen & room.touched[_CHANGED, word] != 0
+    return bool(meets)
+
+
+@borrowing_inlined
+def _take(memory: Memory, role: int, thing: int, process: int, room: Room) -> None:
+    room.taken[process, thing] = True
+    for kind in range(2):
+        room.rows[process, kind] |= memory.rows[role, thing, kind]
+        for word in range(room.at.size):
+            room.touched[kind, word] |= memory.shared[role, thing, kind, word]
+
+
+@borrowing_inlined
+def _puts_off(tables: Tables, memory: Memory, sorts: bool, room: Room) -> bool:
+    """Whether things beside threads may be put off; which are not is put down then."""
+    if room.taken.shape[1] == 0 or not _touch_all(tables, memory, room, sorts):
+        return False
+    room.taken[:] = False
+    grows = True
+    while grows:
+        grows = False
+        for process in range(room.ids.size):
+            role = tables.cells[process, 3]
+            if _is_again(tables, room, process, sorts):
+                continue
+            for thing in range(tables.things[role]):
+                if not room.taken[process, thing] and _meets(memory, role, thing, process, room):
+                    _take(memory, role, thing, process, room)
+                    grows = True
+    return True
+
+
+@borrowing_inlined
 def _expand(
     tables: Tables, memory: Memory, words: Words, sorts: bool, partial: bool, room: Room, count: int, notes: Ints
 ) -> int:
@@ -355,18 +456,27 @@ def _expand(
     _copy(room.at, words)
     if not _look_up(tables, memory, room, notes):
         return count
-    begin, end, alone = 0, room.cells.size, False
+    begin, end, alone, puts_off = 0, room.cells.size, False, False
     guards = partial and _gather(memory, room)
     if partial:
         one = _first_alone(tables, memory, sorts, room, notes)
         alone = one < end
         if alone:
             begin, end = one, one + 1
-    for process in range(begin, end):
-        if not _is_again(tables, room, process, sorts):
+        else:
+            puts_off = _puts_off(tables, memory, sorts, room)
+    before = count
+    for again in range(1 + puts_off):
+        for process in range(begin, end):
+            if _is_again(tables, room, process, sorts):
+                continue
             roots = memory.roots[room.ids[process]]
             for root in range(roots[0], roots[1] if alone else roots[2]):
-                count = _try(tables, memory, process, root, sorts, guards, room, count, notes)
+                is_off = puts_off and root >= roots[1] and not room.taken[process, memory.things[root]]
+                if is_off == (again == 1):
+                    count = _try(tables, memory, process, root, sorts, guards, room, count, notes)
+        if count > before:
+            break
     return count
 
 

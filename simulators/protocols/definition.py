@@ -5,11 +5,13 @@ and that numbers stay within what is declared, is seen where the model is asked 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from tileproof.simulators.protocols.asking import Answer, Numbers, ask, check_numbers, questions
 from tileproof.simulators.protocols.model import AT, FIRST_RULE, WAITS, Model, Role, State
+from tileproof.simulators.protocols.touched import Thing, Touched, touched_by
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,8 @@ class Reductions:
 
     Args:
         symmetry: states that are another one with processes of one role exchanged.
-        partial_order: orders of steps that may be taken alone (`movers.py`). A trace is then not always the shortest.
+        partial_order: orders of steps that may be taken alone (`movers.py`), and of things beside the threads that may
+            be put off (`put_off.py`). A trace is then not always the shortest.
     """
 
     symmetry: bool = True
@@ -118,17 +121,26 @@ class Explored:
     depth: int = 0
 
 
-Alone = Callable[[int, Numbers, Answer], bool]
-"""Whether a step of a process of a role, from a row, may be taken alone."""
+class LeftOut(Protocol):
+    """What a search leaves out, as it has learned it: see `movers.py` and `put_off.py`."""
+
+    def takes_alone(self, role: int, own: Numbers, answer: Answer, /) -> bool:
+        """Whether a step of a process of a role, from a row, may be taken alone."""
+
+    def of_thread(self, role: int, own: Numbers, /) -> Touched:
+        """What the thread with a row touches of it, and what of the shared numbers it holds."""
+
+    def things(self, role: int, /) -> Mapping[Thing, Touched]:
+        """What can happen beside a thread, and all that it touches."""
 
 
-def explore(model: Model, *, symmetry: bool = False, alone: Alone | None = None) -> Explored:
+def explore(model: Model, *, symmetry: bool = False, left_out: LeftOut | None = None) -> Explored:
     """All states, breadth first, until a rule is broken or nothing can happen.
 
     Args:
         model: the model.
         symmetry: leave out states with rows exchanged.
-        alone: leave out orders of such steps.
+        left_out: leave out such orders of steps.
 
     Raises:
         Refusal: as `steps`.
@@ -138,7 +150,7 @@ def explore(model: Model, *, symmetry: bool = False, alone: Alone | None = None)
     taken = ends = 0
     while queue:
         state = queue.popleft()
-        following = list(_following(model, state, symmetry, alone))
+        following = list(_following(model, state, symmetry, left_out))
         if not following:
             if not has_ended(model, state):
                 return Explored(len(known), taken, ends, stuck=state, depth=known[state])
@@ -154,30 +166,68 @@ def explore(model: Model, *, symmetry: bool = False, alone: Alone | None = None)
     return Explored(len(known), taken, ends)
 
 
-def _following(model: Model, state: State, symmetry: bool, alone: Alone | None) -> Iterator[Step]:
-    """The steps to look at: of those of processes with one role and row the first's; or what one thread takes alone."""
+def _following(model: Model, state: State, symmetry: bool, left_out: LeftOut | None) -> Iterator[Step]:
+    """The steps to look at; of those of processes with one role and row the first's."""
     processes = [
         process
         for process, (_, number) in enumerate(model.processes)
         if not (symmetry and number and state.rows[process] == state.rows[process - 1])
     ]
-    if alone is not None:
-        found = next(filter(None, (_taken_alone(model, state, process, alone) for process in processes)), [])
-        if found:
-            yield from found
-            return
+    if left_out is None:
+        return _steps_of(model, state, processes)
+    found = next(filter(None, (_taken_alone(model, state, process, left_out) for process in processes)), [])
+    return iter(found or _not_put_off(model, state, processes, left_out) or _steps_of(model, state, processes))
+
+
+def _steps_of(model: Model, state: State, processes: Sequence[int]) -> Iterator[Step]:
     for process in processes:
         for move in moves(model, model.processes[process][0], state.shared, state.rows[process]):
             yield _step(state, process, move)
 
 
-def _taken_alone(model: Model, state: State, process: int, alone: Alone) -> list[Step]:
+def _taken_alone(model: Model, state: State, process: int, left_out: LeftOut) -> list[Step]:
     """What the thread of a process can do, if all of that may be taken alone and nobody else can give it more to do."""
-    (role, _), own = model.processes[process], state.rows[process]
-    questions_of_thread = (one for one in questions(role, own) if not role.actions[one[0]].beside)
-    answers = [ask(model, role, question, state.shared, own) for question in questions_of_thread]
-    open_ones = [answer for answer in answers if answer.code != WAITS or answer.shared_seen]
-    number = next(number for number, one in enumerate(model.roles) if one is role)
-    if not all(answer.code != WAITS and alone(number, own, answer) for answer in open_ones):
+    own, number = state.rows[process], _role_number(model, process)
+    open_ones = [one for one in _asked_of_thread(model, state, process) if one.code != WAITS or one.shared_seen]
+    if not all(answer.code != WAITS and left_out.takes_alone(number, own, answer) for answer in open_ones):
         return []
     return [_step(state, process, answer) for answer in open_ones]
+
+
+def _asked_of_thread(model: Model, state: State, process: int) -> list[Answer]:
+    (role, _), own = model.processes[process], state.rows[process]
+    questions_of_thread = (one for one in questions(role, own) if not role.actions[one[0]].beside)
+    return [ask(model, role, question, state.shared, own) for question in questions_of_thread]
+
+
+def _role_number(model: Model, process: int) -> int:
+    return next(number for number, role in enumerate(model.roles) if role is model.processes[process][0])
+
+
+def _not_put_off(model: Model, state: State, processes: Sequence[int], left_out: LeftOut) -> list[Step]:
+    """The steps of all threads, and of the things beside them that these meet, and so on."""
+    roles = {process: _role_number(model, process) for process in range(len(state.rows))}
+    rows = {process: left_out.of_thread(roles[process], row) for process, row in enumerate(state.rows)}
+    shared = Touched()
+    for process in processes:
+        for answer in _asked_of_thread(model, state, process):
+            shared |= touched_by(answer).of_others
+    for row in rows.values():
+        shared |= row.of_others
+    taken: set[tuple[int, Thing]] = set()
+    is_growing = True
+    while is_growing:
+        is_growing = False
+        for process in processes:
+            for thing, touched in left_out.things(roles[process]).items():
+                if (process, thing) not in taken and touched.meets(shared | rows[process].of_row):
+                    taken.add((process, thing))
+                    shared |= touched.of_others
+                    rows[process] |= touched
+                    is_growing = True
+    return [
+        step
+        for step in _steps_of(model, state, processes)
+        if (step.process, (step.action, step.which)) in taken
+        or not model.processes[step.process][0].actions[step.action].beside
+    ]

@@ -20,7 +20,7 @@ Example: two processes that each add 1 to a counter by a load and a store have o
 where they are and what they loaded. The search finds the state in which both are done and the counter is 1.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -35,7 +35,14 @@ class Row(Protocol):
         """Change it."""
 
 
-Effect = Callable[[Row, Row, Row, int], int]
+class Shared(Row, Protocol):
+    """The shared numbers, as actions see them."""
+
+    def add(self, index: int, change: int, /) -> None:
+        """Add to one without looking at it: what the action does cannot hang on it, so others may add meanwhile."""
+
+
+Effect = Callable[[Row, Shared, Row, int], int]
 
 WAITS, GOES, FIRST_RULE = range(3)
 
@@ -73,6 +80,8 @@ class Action:
         at: the places from which it is possible; empty for all.
         choices: words for each value of `which`; one empty text where there is no choice.
         bits: a number of the row: only choices that are bits set in it are possible; None where all are.
+        each: the first of some numbers of the row, one for each choice: only those whose number is not 0 are possible;
+            None where all are.
         beside: something else than the process's own thread does it, memory, a copy or another thread: it may happen
             before or behind what the thread does next.
         source: what it stands for in a kernel; None for what hardware or a host does.
@@ -83,8 +92,21 @@ class Action:
     at: tuple[int, ...] = ()
     choices: tuple[str, ...] = ("",)
     bits: int | None = None
+    each: int | None = None
     beside: bool = False
     source: Source | None = None
+
+    def guards(self, which: int) -> frozenset[int]:
+        """Numbers of a row, besides the place, that say beforehand whether a choice is possible."""
+        return frozenset(
+            ([] if self.bits is None else [self.bits]) + ([] if self.each is None else [self.each + which])
+        )
+
+    def is_possible(self, own: Sequence[int], which: int) -> bool:
+        """Whether a row does not rule a choice out beforehand."""
+        if self.bits is not None and not own[self.bits] >> which & 1:
+            return False
+        return self.each is None or own[self.each + which] != 0
 
 
 @dataclass(frozen=True)

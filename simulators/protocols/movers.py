@@ -5,8 +5,8 @@ beforehand, so it is *presumed of every action* and watched:
 
 * What the step looked at is **held** by its process from then on, until the process takes another step that is not
   taken alone; what it changed is held so that others may not even look at it.
-* If another process changes what is held, or looks at what is held so, they **clash**. All actions that may have held
-  it are then no longer taken alone, and the search begins anew.
+* If another process changes what is held, or looks at what is held so, they **clash**; two that only add to a number
+  do not. All actions that may have held it are then no longer taken alone, and the search begins anew.
 * A thing that happens *beside* the thread, a store that is performed late, must not touch the numbers of the row that
   the thread's step touches, and holds for others what the row holds.
 
@@ -70,16 +70,11 @@ class Movers:
         self.is_stale = False
         self.dropped: set[tuple[int, int]] = set()
         self._beside = [
-            {
-                number: _Beside(action, set() if action.bits is None else {action.bits})
-                for number, action in enumerate(role.actions)
-                if action.beside
-            }
+            {number: _Beside(action, _guards(action)) for number, action in enumerate(role.actions) if action.beside}
             for role in model.roles
         ]
         self._guards = [
-            {AT} | {action.bits for action in role.actions if action.bits is not None and not action.beside}
-            for role in model.roles
+            {AT}.union(*(_guards(action) for action in role.actions if not action.beside)) for role in model.roles
         ]
         self._seen: dict[int, set[int]] = {}
         self._leaves: list[Leaf] = []
@@ -148,14 +143,8 @@ class Movers:
 
     def _touched(self, answer: Answer) -> tuple[int, int]:
         """Bits of the shared numbers that it looked at, and of those that it changed; words side by side."""
-        seen = changed = 0
-        for slot, value in answer.shared_seen.items():
-            place = self._layout.shared[slot]
-            bits = place.mask << place.shift + _WORD * place.word
-            seen |= bits
-            if answer.shared[slot] != value:
-                changed |= bits
-        return seen, changed
+        seen = answer.shared_seen.keys() - answer.shared_added
+        return bits_of(self._layout, seen), bits_of(self._layout, answer.shared_changed)
 
     def _link(self, key: int, after: int, held: Held) -> None:
         """What a cell holds is held by the one after it, too, and more."""
@@ -179,10 +168,11 @@ class Movers:
         return self._words(key)
 
     def _words(self, key: int) -> Words:
-        words = self._layout.words
-        mask = (1 << _WORD) - 1
-        held = self._held.get(key, _NOTHING)
-        return np.array([[bits >> _WORD * word & mask for word in range(words)] for bits in held], np.uint64)
+        return np.array([words_of(self._layout, bits) for bits in self.held_by(key)], np.uint64)
+
+    def held_by(self, key: int) -> Held:
+        """Bits that nobody else may change, and those that nobody else may look at, while a process has this cell."""
+        return self._held.get(key, _NOTHING)
 
     def news(self) -> Iterator[tuple[int, bool]]:
         """Steps of which it has changed whether they are taken alone."""
@@ -246,6 +236,22 @@ class Movers:
             each.clear()
         for leaf in self._leaves:
             self._add(leaf)
+
+
+def _guards(action: Action) -> set[int]:
+    return {number for which in range(len(action.choices)) for number in action.guards(which)}
+
+
+def bits_of(layout: Layout, shared: Iterable[int]) -> int:
+    """Bits of some shared numbers; words side by side."""
+    places = (layout.shared[number] for number in shared)
+    return sum(place.mask << place.shift + _WORD * place.word for place in places)
+
+
+def words_of(layout: Layout, bits: int) -> list[int]:
+    """The words of some bits side by side."""
+    mask = (1 << _WORD) - 1
+    return [bits >> _WORD * word & mask for word in range(layout.words)]
 
 
 def _both(one: Held, other: Held) -> Held:

@@ -3,7 +3,8 @@
 Two reductions, both of which the tests hold to the search without them:
 
 * **Symmetry**: of states that differ by an exchange of processes of one role, the one with ascending rows is looked at.
-* **Partial order**: where all that a process's thread can do may be taken alone (`movers.py`), nothing else is.
+* **Partial order**: where all that a process's thread can do may be taken alone (`movers.py`), nothing else is; else
+  what happens beside threads is put off until it matters (`put_off.py`).
 
 Three things can be wrong: an action breaks a rule; nothing can happen and a process is not done; or a state has no way
 to the end any more, though something can always happen. The last takes another look at all states.
@@ -44,6 +45,7 @@ from tileproof.simulators.protocols.definition import ALL_REDUCTIONS, Reductions
 from tileproof.simulators.protocols.layout import layout_of, packed
 from tileproof.simulators.protocols.model import FIRST_RULE, Model, Role
 from tileproof.simulators.protocols.movers import Movers
+from tileproof.simulators.protocols.put_off import PutOff
 from tileproof.simulators.protocols.step_memory import StepMemory
 from tileproof.simulators.protocols.tables import Ints, Ints32, Words, tables_of
 from tileproof.simulators.protocols.trace import Trace, broken, process_names, trace_along
@@ -154,7 +156,8 @@ class Search:
         self._layout = layout_of(model)
         self._tables = tables_of(model, self._layout)
         self._memory = StepMemory(model, self._layout)
-        self._room = room_for(len(self._layout.cells), self._layout.words, _branching(model))
+        things = int(self._tables.things.max())
+        self._room = room_for(len(self._layout.cells), self._layout.words, things, _branching(model))
         self._states: Words = np.zeros((_FIRST_ROOM + len(self._room.out), self._layout.words), np.uint64)
         self._parents: Ints32 = np.zeros(len(self._states), np.int32)
         start = canonical(model, model.first) if reductions.symmetry else model.first
@@ -166,8 +169,7 @@ class Search:
 
     def _begin(self) -> None:
         """With the first state, and all that is known of steps."""
-        self._memory.refresh()
-        self._memory.movers.is_stale = False
+        self._memory.begin()
         self._notes[:] = 0
         self._notes[COUNT] = 1
         self._lasts: Ints32 = np.zeros(len(self._states), np.int32)
@@ -226,7 +228,7 @@ class Search:
             elif status == DONE:
                 movers.break_circles()
             self._tell(time.perf_counter() - began)
-            if self._reductions.partial_order and movers.is_stale:
+            if self._reductions.partial_order and self._memory.is_stale:
                 self._begin()
             elif status in (DONE, BROKEN, STUCK):
                 return status
@@ -296,6 +298,11 @@ class Search:
     def movers(self) -> Movers:
         """Which steps it takes alone."""
         return self._memory.movers
+
+    @property
+    def left_out(self) -> PutOff:
+        """What it leaves out."""
+        return self._memory.put_off
 
     @property
     def not_alone(self) -> frozenset[str]:

@@ -17,8 +17,10 @@ from tileproof.simulators.protocols.asking import Answer, Numbers, ask, question
 from tileproof.simulators.protocols.compiled_search import CELL, ROLE_BITS, WAIT, Memory, remember
 from tileproof.simulators.protocols.layout import Layout, packed_row, packed_shared, unpacked_row, unpacked_shared
 from tileproof.simulators.protocols.model import WAITS, Model
-from tileproof.simulators.protocols.movers import Leaf, Movers
+from tileproof.simulators.protocols.movers import Leaf, Movers, bits_of, words_of
+from tileproof.simulators.protocols.put_off import PutOff
 from tileproof.simulators.protocols.tables import Words
+from tileproof.simulators.protocols.touched import touched_by
 
 _FIRST_ROOM = 1 << 10
 # A look at a wider number is several nodes.
@@ -40,6 +42,7 @@ class StepMemory:
     Attributes:
         arrays: as the compiled search takes them.
         movers: which steps may be taken alone.
+        put_off: which things beside threads may be put off.
         asked: how often the model was asked.
     """
 
@@ -51,6 +54,7 @@ class StepMemory:
         self._refs = 1
         self._leaves = 0
         self.movers = Movers(model, layout)
+        self.put_off = PutOff(model, layout, self.movers)
         self.asked = 0
         words = layout.words
         self.arrays = Memory(
@@ -58,12 +62,17 @@ class StepMemory:
             np.zeros(_FIRST_ROOM, np.int64),
             np.zeros((_FIRST_ROOM, 3), np.int64),
             np.zeros((_FIRST_ROOM, 2, words), np.uint64),
+            np.zeros((_FIRST_ROOM, 2), np.int64),
             np.zeros(_FIRST_ROOM, np.int64),
             np.zeros((_FIRST_ROOM, 4), np.int64),
             np.zeros((_FIRST_ROOM, words), np.uint64),
             np.zeros(_FIRST_ROOM, np.int64),
             np.zeros(_FIRST_ROOM, np.int64),
             np.zeros(_FIRST_ROOM, np.bool_),
+            np.zeros((_FIRST_ROOM, words), np.uint64),
+            np.zeros(_FIRST_ROOM, np.int64),
+            np.zeros((0, 0, 2, words), np.uint64),
+            np.zeros((0, 0, 2), np.int64),
         )
 
     def learn(self, states: Words, asked: Iterable[tuple[int, int]]) -> None:
@@ -86,12 +95,28 @@ class StepMemory:
         self.refresh()
 
     def refresh(self) -> None:
-        """Take over which steps may be taken alone, and what cells hold."""
+        """Take over which steps may be taken alone, what cells hold, and what things beside threads touch."""
         for leaf, is_alone in self.movers.news():
             self.arrays.alone[leaf] = is_alone
         for key, held in self.movers.held_news():
             if key in self._ids:
                 self.arrays.holds[self._ids[key]] = held
+        for key, own in self.put_off.cell_news():
+            if key in self._ids:
+                self.arrays.own[self._ids[key]] = own
+        footprints = self.put_off.footprints()
+        if footprints is not None:
+            self.arrays = self.arrays._replace(shared=footprints[0], rows=footprints[1])
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a search must begin anew."""
+        return self.movers.is_stale or self.put_off.is_stale
+
+    def begin(self) -> None:
+        """A search begins with all that is known."""
+        self.refresh()
+        self.movers.is_stale = self.put_off.is_stale = False
 
     def _learn_cell(self, words: Sequence[int], process: int) -> None:
         place, role = self._layout.cells[process], self._layout.roles[process]
@@ -111,20 +136,24 @@ class StepMemory:
         number, first = len(self._ids), self._refs
         self._ids[key] = number
         while number >= len(self.arrays.keys):
-            keys, roots, holds = (_doubled(each) for each in self.arrays[1:4])
-            self.arrays = self.arrays._replace(keys=keys, roots=roots, holds=holds)
+            keys, roots, holds, own_bits = (_doubled(each) for each in self.arrays[1:5])
+            self.arrays = self.arrays._replace(keys=keys, roots=roots, holds=holds, own=own_bits)
         self.arrays.keys[number] = key
         self.arrays.roots[number] = first, first + len(threads), first + len(threads) + len(beside)
         self.arrays.holds[number] = self.movers.enter(key)
+        self.arrays.own[number] = self.put_off.enter(role, key)
         self._take_refs(len(threads) + len(beside))
         for ref, (tree, answer) in enumerate((*threads, *beside), first):
             self._trees[ref] = tree
+            is_beside = ref >= first + len(threads)
+            self.arrays.things[ref] = self.put_off.number(role, tree.question) if is_beside else -1
             self._grow(tree, ref, answer)
 
     def _ask(self, tree: _Tree, key: int, shared: Numbers) -> Answer:
         self.asked += 1
         answer = ask(self._model, self._model.roles[tree.role], tree.question, shared, tree.own)
         self.movers.hear(tree.role, key, answer)
+        self.put_off.hear(tree.role, key, answer)
         return answer
 
     def _answer(self, tree: _Tree, ref: int, shared: Numbers) -> None:
@@ -161,20 +190,22 @@ class StepMemory:
     def _take_refs(self, count: int) -> None:
         self._refs += count
         while self._refs > len(self.arrays.refs):
-            self.arrays = self.arrays._replace(refs=_doubled(self.arrays.refs))
+            refs, things = _doubled(self.arrays.refs), _doubled(self.arrays.things)
+            self.arrays = self.arrays._replace(refs=refs, things=things)
 
     def _leaf(self, tree: _Tree, answer: Answer) -> int:
         leaf = self._leaves
         self._leaves += 1
         if leaf >= len(self.arrays.codes):
-            changes, cells, codes, alone = (_doubled(each) for each in self.arrays[6:])
-            self.arrays = self.arrays._replace(changes=changes, cells=cells, codes=codes, alone=alone)
+            changes, cells, codes, alone, sees = (_doubled(each) for each in self.arrays[7:12])
+            self.arrays = self.arrays._replace(changes=changes, cells=cells, codes=codes, alone=alone, sees=sees)
         before = dict(answer.shared_seen)
         was = tuple(before.get(index, value) for index, value in enumerate(answer.shared))
         old, new = packed_shared(self._layout, was), packed_shared(self._layout, answer.shared)
         self.arrays.changes[leaf] = [one ^ other for one, other in zip(old, new, strict=True)]
         self.arrays.cells[leaf] = packed_row(self._layout, tree.role, answer.own)
         self.arrays.codes[leaf] = answer.code
+        self.arrays.sees[leaf] = words_of(self._layout, bits_of(self._layout, touched_by(answer).seen))
         self.movers.add(Leaf(leaf, tree.role, tree.own, answer))
         return leaf
 

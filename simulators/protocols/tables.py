@@ -20,14 +20,17 @@ class Tables(NamedTuple):
     Args:
         cells: [processes, 8], of each process the word, shift and mask of its cell; its role; the first process of that
             role and the one behind its last; how far the place is shifted within the cell, and the place at the end.
+        things: [roles], how many things can happen beside a thread, those of each choice counted.
     """
 
     cells: Ints
+    things: Ints
 
 
 def tables_of(model: Model, layout: Layout) -> Tables:
     """Arrays of a model."""
-    return Tables(np.array(list(_cells(model, layout)), np.int64))
+    things = [sum(len(action.choices) for action in role.actions if action.beside) for role in model.roles]
+    return Tables(np.array(list(_cells(model, layout)), np.int64), np.array(things, np.int64))
 
 
 def _cells(model: Model, layout: Layout) -> Iterator[Sequence[int]]:

@@ -20,15 +20,9 @@ RIGHT = (
     *(replace(kind, warps=warps) for warps in (1, 3) for kind in KINDS),
     CpAsyncRing(1, 3, 2),
 )
-LARGE = (
-    *(replace(kind, stages=stages, tiles=3 * stages) for stages in range(3, 9) for kind in KINDS),
-    *(replace(kind, stages=stages, tiles=3 * stages, warps=3) for stages in (3, 4, 5) for kind in KINDS),
-    *(replace(kind, stages=3, tiles=9, warps=4) for kind in KINDS),
-    *(replace(kind, tiles=6, warps=8) for kind in KINDS),
-    *(replace(kind, stages=stages, tiles=3 * stages, warps=1) for stages in (6, 7, 8) for kind in KINDS),
-    *(CpAsyncRing(stages, 3 * stages, 2, crosswise=True) for stages in (6, 8)),
-    *(replace(kind, tiles=6, warps=warps) for warps in (4, 5) for kind in KINDS),
-    *(CpAsyncRing(3, 9, 8, lean=lean) for lean in (False, True)),
+SIZES = tuple((stages, 3 * stages, warps) for stages in range(2, 9) for warps in range(1, 9))
+LARGE = tuple(
+    replace(kind, stages=stages, tiles=tiles, warps=warps) for stages, tiles, warps in SIZES for kind in KINDS
 )
 READ = "a warp multiplies a slot that does not hold its tile whole"
 FAULTS = {

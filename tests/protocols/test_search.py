@@ -79,8 +79,8 @@ def test_so_it_does_on_larger_ones(model: Model, reductions: Reductions) -> None
 def _same(model: Model, reductions: Reductions) -> None:
     searched = Search(model, reductions)
     verdict = searched.run(progress=True)
-    alone = searched.movers.takes_alone if reductions.partial_order else None
-    seen = explore(model, symmetry=reductions.symmetry, alone=alone)
+    left_out = searched.left_out if reductions.partial_order else None
+    seen = explore(model, symmetry=reductions.symmetry, left_out=left_out)
     assert verdict.is_right
     assert (verdict.states, verdict.steps, verdict.ends) == (seen.states, seen.steps, seen.ends)
 

@@ -2,8 +2,8 @@
 
 A tile goes into slot tile % slots, the next one that goes there a generation later. Of a slot it is known how many
 warps have ordered their share of which generation last (modulo 3), and how many shares are on their way; a warp knows
-which of its own groups are. Shares land in any order. A crosswise operand goes through registers: its shares land at
-once.
+to which slots its own are. Shares land in any order. A crosswise operand goes through registers: its shares land at
+once. A group is a tile's share, or empty behind the last tile.
 
     for each stage   wait for its group, barrier, fetch a later tile, multiply       with a slot more than stages
                      wait for its group, barrier, multiply, barrier, fetch           with a lean ring
@@ -26,6 +26,7 @@ from tileproof.simulators.protocols.model import (
     Model,
     Role,
     Row,
+    Shared,
     Source,
     array,
 )
@@ -68,9 +69,9 @@ STAGES, SLOTS, TILES, WARPS, IS_LEAN, CROSSWISE, DRAINS, FAULT = range(8)
 # slot and generation.
 MET, PHASE, STAGED, FLYING = range(4)
 LATEST = FLYING + MOST_SLOTS
-# Numbers of a warp: the tile that it reads next, counted from -stages; groups made; those on their way, the newest
-# lowest; the barrier's phase as it knows it.
-AT, STEP, GROUPS, ON_THE_WAY, OWN_PHASE = range(5)
+# Numbers of a warp: the tile that it reads next, counted from -stages; the barrier's phase as it knows it; whether its
+# share is on its way, by slot.
+AT, STEP, OWN_PHASE, ON_THE_WAY = range(4)
 # Where a warp is.
 WAITS_GROUP, MEETS, FETCHES, MULTIPLIES, COMES, MEETS_AGAIN, REFILLS, DRAINING, DRAINED, STAGES_SUMS = range(10)
 COMES_LAST, MEETS_LAST, WRITES, DONE = range(10, 14)
@@ -78,14 +79,14 @@ COMES_LAST, MEETS_LAST, WRITES, DONE = range(10, 14)
 READ_WRONG, LANDS_WRONG, WRITTEN_WRONG = range(FIRST_RULE, FIRST_RULE + 3)
 
 
-def _comes_to_barrier(k: Row, shared: Row) -> None:
+def _comes_to_barrier(k: Row, shared: Shared) -> None:
     shared[MET] += 1
     if shared[MET] == k[WARPS]:
         shared[MET] = 0
         shared[PHASE] ^= 1
 
 
-def _only_fetches(k: Row, shared: Row, own: Row, which: int) -> int:
+def _only_fetches(k: Row, shared: Shared, own: Row, which: int) -> int:
     """The first rounds wait for nothing."""
     if own[STEP] >= k[STAGES]:
         return WAITS
@@ -93,11 +94,14 @@ def _only_fetches(k: Row, shared: Row, own: Row, which: int) -> int:
     return GOES
 
 
-def _waits_group(k: Row, shared: Row, own: Row, which: int) -> int:
+def _waits_group(k: Row, shared: Shared, own: Row, which: int) -> int:
     if own[STEP] < k[STAGES]:
         return WAITS
     left = k[STAGES] if k[FAULT] == Fault.WAITS_FOR_TOO_FEW else k[STAGES] - 1
-    if own[ON_THE_WAY] >> left:
+    groups = min(own[STEP], k[TILES]) if k[FAULT] == Fault.EMPTY_NOT_COMMITTED else own[STEP]
+    # Older ones have landed: their slots have been ordered anew, after this warp had read them.
+    waited_for = range(max(0, groups - k[SLOTS]), min(groups - left, k[TILES]))
+    if any(own[ON_THE_WAY + tile % k[SLOTS]] for tile in waited_for):
         return WAITS
     if k[FAULT] == Fault.NO_BARRIER:
         own[AT] = MULTIPLIES if k[IS_LEAN] else FETCHES
@@ -107,7 +111,7 @@ def _waits_group(k: Row, shared: Row, own: Row, which: int) -> int:
     return GOES
 
 
-def _meets(k: Row, shared: Row, own: Row, which: int) -> int:
+def _meets(k: Row, shared: Shared, own: Row, which: int) -> int:
     if shared[PHASE] == own[OWN_PHASE]:
         return WAITS
     own[OWN_PHASE] ^= 1
@@ -118,7 +122,7 @@ def _meets(k: Row, shared: Row, own: Row, which: int) -> int:
     return GOES
 
 
-def _fetches(k: Row, shared: Row, own: Row, which: int) -> int:
+def _fetches(k: Row, shared: Shared, own: Row, which: int) -> int:
     """Order this warp's share of a later tile, if there is one, and commit the group."""
     tile = own[STEP]
     if own[AT] == FETCHES:
@@ -126,16 +130,13 @@ def _fetches(k: Row, shared: Row, own: Row, which: int) -> int:
     if own[AT] == REFILLS:
         _goes_on(k, own)
     is_there = tile < k[TILES]
-    if is_there or k[FAULT] != Fault.EMPTY_NOT_COMMITTED:
-        own[GROUPS] += 1
-        own[ON_THE_WAY] <<= 1
     if is_there:
         slot, generation = tile % k[SLOTS], tile // k[SLOTS]
-        shared[LATEST + GENERATIONS * slot + generation % GENERATIONS] -= 1
-        shared[LATEST + GENERATIONS * slot + (generation + 1) % GENERATIONS] += 1
+        shared.add(LATEST + GENERATIONS * slot + generation % GENERATIONS, -1)
+        shared.add(LATEST + GENERATIONS * slot + (generation + 1) % GENERATIONS, 1)
         if not k[CROSSWISE]:
-            own[ON_THE_WAY] |= 1
-            shared[FLYING + slot] += 1
+            own[ON_THE_WAY + slot] += 1
+            shared.add(FLYING + slot, 1)
         if shared[STAGED]:
             return LANDS_WRONG
     return GOES
@@ -148,14 +149,13 @@ def _goes_on(k: Row, own: Row) -> None:
         own[AT] = DRAINING if k[DRAINS] and k[FAULT] != Fault.NO_DRAIN else STAGES_SUMS
 
 
-def _lands(k: Row, shared: Row, own: Row, which: int) -> int:
-    own[ON_THE_WAY] ^= 1 << which
-    tile = own[GROUPS] - 1 - which
-    shared[FLYING + tile % k[SLOTS]] -= 1
+def _lands(k: Row, shared: Shared, own: Row, which: int) -> int:
+    own[ON_THE_WAY + which] -= 1
+    shared.add(FLYING + which, -1)
     return LANDS_WRONG if shared[STAGED] else GOES
 
 
-def _multiplies(k: Row, shared: Row, own: Row, which: int) -> int:
+def _multiplies(k: Row, shared: Shared, own: Row, which: int) -> int:
     tile = own[STEP] - k[STAGES]
     slot, generation = tile % k[SLOTS], tile // k[SLOTS] + 1
     whole = shared[LATEST + GENERATIONS * slot + generation % GENERATIONS] == k[WARPS]
@@ -168,22 +168,22 @@ def _multiplies(k: Row, shared: Row, own: Row, which: int) -> int:
     return GOES if is_right else READ_WRONG
 
 
-def _comes(k: Row, shared: Row, own: Row, which: int) -> int:
-    if own[AT] == DRAINING and own[ON_THE_WAY]:
+def _comes(k: Row, shared: Shared, own: Row, which: int) -> int:
+    if own[AT] == DRAINING and any(own[ON_THE_WAY + slot] for slot in range(k[SLOTS])):
         return WAITS
     _comes_to_barrier(k, shared)
     own[AT] += 1
     return GOES
 
 
-def _stages(k: Row, shared: Row, own: Row, which: int) -> int:
+def _stages(k: Row, shared: Shared, own: Row, which: int) -> int:
     shared[STAGED] += 1
     own[AT] = WRITES if k[FAULT] == Fault.WRITTEN_EARLY else COMES_LAST
     return GOES
 
 
-def _writes(k: Row, shared: Row, own: Row, which: int) -> int:
-    own[AT], own[STEP], own[GROUPS], own[OWN_PHASE] = DONE, 0, 0, 0
+def _writes(k: Row, shared: Shared, own: Row, which: int) -> int:
+    own[AT], own[STEP], own[OWN_PHASE] = DONE, 0, 0
     return GOES if shared[STAGED] == k[WARPS] else WRITTEN_WRONG
 
 
@@ -191,11 +191,10 @@ KERNEL = "mm_fp8.cu"
 
 _WARP = (
     Action(
-        "its share of a tile lands ({} ago)",
+        "its share of slot {} lands",
         _lands,
-        (),
-        tuple(map(str, range(MOST_STAGES + 2))),
-        ON_THE_WAY,
+        choices=tuple(map(str, range(MOST_SLOTS))),
+        each=ON_THE_WAY,
         beside=True,
     ),
     Action("only fetches yet", _only_fetches, (WAITS_GROUP,)),
@@ -250,20 +249,20 @@ class CpAsyncRing:
         steps = self.stages + self.tiles
         own = (
             Field("step", steps),
-            Field("groups", steps),
-            Field("on its way", (4 << self.stages) - 1),
             Field("phase", 1),
+            *array("on its way to slot", 0 if self.crosswise else 1, slots, MOST_SLOTS),
         )
         places = ("waits for its group", "is at the barrier", "fetches", "multiplies", "comes to the second barrier")
         more = ("is at the second barrier", "fetches behind it", "drains", "is at the barrier behind it", "stages")
         last = ("comes to the last barrier", "is at the last barrier", "writes", "is done")
+        start_of_warp = (WAITS_GROUP, *(0 for _ in own))
         constants = (self.stages, slots, self.tiles, self.warps, self.lean, self.crosswise, self.drains, self.fault)
         return Model(
             self.name,
             tuple(map(int, constants)),
             fields,
             tuple(start),
-            (Role("warp", (*places, *more, *last), DONE, own, ((WAITS_GROUP, 0, 0, 0, 0),) * self.warps, _WARP),),
+            (Role("warp", (*places, *more, *last), DONE, own, (start_of_warp,) * self.warps, _WARP),),
             (
                 "a warp multiplies a slot that does not hold its tile whole",
                 "a share lands on outputs that are staged there",
