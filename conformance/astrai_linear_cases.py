@@ -40,7 +40,8 @@ SPACE = Space(
         "K": Extent(72, (8, 16, 32, 64)),
         "W": Extent(5, (2,)),
     },
-    offsets={"x": 8, "w": 8, "g": 8},
+    offsets={"x": 8, "w": 8, "g": 8, "bias": 3, "out": 8, "dx": 8, "dw": 8, "dbias": 3, "codes": 16, "rings": 2},
+    any_bits=("x", "w", "g", "bias", "codes", "scale"),
     work=1 << 14,
     volume=("S", "M", "N", "K"),
 )

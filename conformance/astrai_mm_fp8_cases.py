@@ -52,6 +52,7 @@ SPACE = Space(
     pads={"a": 17, "b": 17, "o": 9},
     any_bits=("a", "b"),
     work=1 << 18,
+    nothing=("Ba", "Bb"),
 )
 """A tile and a part each way, and K round the rings of two and three stages."""
 

@@ -32,7 +32,16 @@ from tileproof.conformance.contract import (
 from tileproof.conformance.division import Divides
 from tileproof.conformance.gemm_families import BF16, FAMILIES, Extents
 from tileproof.conformance.layout import strides_of
-from tileproof.conformance.ninfer_gemm_cases import DIMENSIONS, KERNEL, PARTS, cases, contract_name, space, widths
+from tileproof.conformance.ninfer_gemm_cases import (
+    DIMENSIONS,
+    KERNEL,
+    PARTS,
+    SHORT,
+    cases,
+    contract_name,
+    space,
+    widths,
+)
 from tileproof.conformance.ninfer_gemm_properties import properties
 from tileproof.conformance.ninfer_gemm_rules import rules
 from tileproof.conformance.our_divisions import fp8_a8
@@ -64,8 +73,6 @@ FIRST_WITH_TMA = 90
 VECTOR_BYTES = 16
 SCALE_PAIR_BYTES = 4
 
-_SHORT = {"out": "o", "query": "q", "key": "k", "gate": "g", "value": "v", "qkv": "qkv", "z": "z"}
-
 
 def order(arch: str) -> AccumulationOrder:
     """How every route adds up K on an architecture."""
@@ -95,7 +102,7 @@ class Operator:
             spec("codes", "c", Role.OUTPUT, codes, "E4M3FN", (tokens, depth)),
             spec("scales", "s", Role.OUTPUT, scales, "FLOAT32", (tokens,)),
             *(
-                spec(name, _SHORT[name], role, BF16, "BFLOAT16", (tokens, width))
+                spec(name, SHORT[name], role, BF16, "BFLOAT16", (tokens, width))
                 for name, width in zip(self.site.outputs, widths(self.site, rows), strict=True)
             ),
         )

@@ -22,6 +22,9 @@ TILE_ROWS = 128
 
 TMA, FALLBACK = "tma", "fallback"
 
+SHORT = {"out": "o", "query": "q", "key": "k", "gate": "g", "value": "v", "qkv": "qkv", "z": "z"}
+"""Names of outputs in views."""
+
 SMALL = 3 * TILE_ROWS * TILE_ROWS
 """Products of a shape that the fallback takes beside the tiled routes."""
 
@@ -43,11 +46,14 @@ def space(site: CallSite) -> Space:
     small = tuple(parts.total * count for count in (1, 3, 8, 9))
     extents = {
         "T": Extent(270, (16, 64, 128, 256)),
-        "N": Extent(only=(0, 1, *small, *(parts.rows,) * 8, *((2 * parts.rows,) * 2 if parts.total < 8 else ()))),
+        "N": Extent(only=(0, *small, *(parts.rows,) * 8, *((2 * parts.rows,) * 2 if parts.total < 8 else ()))),
         "K": Extent(640, (33, 64, 128, 192, 256, 320, 384, 512, 576)),
     }
-    offsets, pads = {"x": 8, "w": 16, "ws": 2, "c": 16, "o": 8}, {"x": 9, "w": 17, "c": 33, "o": 9}
-    return Space(extents, offsets, pads, any_bits=("x", "weight"), work=1 << 21, dear={FALLBACK: SMALL})
+    outputs = [SHORT[name] for name in site.outputs]
+    offsets = {"x": 8, "w": 16, "ws": 2, "c": 16, "s": 3, **dict.fromkeys(outputs, 8)}
+    pads = {"x": 9, "w": 17, "c": 33, **dict.fromkeys(outputs, 9)}
+    any_bits = ("x", "weight", "weight_scales", *(site.outputs if site.adds else ()))
+    return Space(extents, offsets, pads, any_bits=any_bits, work=1 << 21, dear={FALLBACK: SMALL})
 
 
 Routes = Callable[[Shape], tuple[str, ...]]

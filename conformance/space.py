@@ -62,6 +62,7 @@ class Space:
         any_bits: names of inputs of which every bit pattern has a right answer.
         work: the largest product of the dimensions named in `volume`: what a search can afford to run.
         volume: dimensions whose product is the work; all where it is empty.
+        nothing: counted dimensions of which 0 leaves something to do: a batch of none is a matrix alone.
         dear: of routes that take longer for the same work, the largest product.
         takes: whether a shape is one that the kernel takes, beyond what the contract itself refuses.
     """
@@ -73,6 +74,7 @@ class Space:
     any_bits: tuple[str, ...] = ()
     work: int = 1 << 16
     volume: tuple[str, ...] = ()
+    nothing: tuple[str, ...] = ()
     dear: Mapping[str, int] = field(default_factory=dict)
     takes: Callable[[Shape], bool] = lambda shape: True
 
@@ -90,6 +92,10 @@ class Space:
         """Names of the dimensions whose product is the work."""
         return self.volume or tuple(self.extents)
 
+    def fewest(self, name: str) -> int:
+        """The least size with which a dimension leaves something to do, as far as it alone says."""
+        return int(name in self.counted and name not in self.nothing)
+
     @property
     def least_work(self) -> int:
         """Of the least sizes that there are: more than `work`, and a search has nothing to draw."""
@@ -97,5 +103,8 @@ class Space:
 
     def affords(self, shape: Shape, route: str) -> bool:
         """Whether a shape is small enough for a route."""
-        product = prod(max(1, shape.size(name)) for name in self.counted)
-        return product <= self.dear.get(route, self.work)
+        return self.work_of(shape) <= self.dear.get(route, self.work)
+
+    def work_of(self, shape: Shape) -> int:
+        """The product of a shape's counted dimensions."""
+        return prod(max(1, shape.size(name)) for name in self.counted)

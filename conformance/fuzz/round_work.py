@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from zlib import crc32
 
 from tileproof.conformance.events import CaseErrored, CaseFinished, CaseStarted, CrashFileFailed, Event, FindingFound
 from tileproof.conformance.fuzz.explore import Allowance, Explored, Round
@@ -20,7 +21,7 @@ from tileproof.conformance.target import Coordinates, Target
 from tileproof.conformance.worker import Runner
 
 COUNTED_OF = 4
-"""One explored trial in so many is run again to see which lines it reaches."""
+"""One explored trial in so many, by its id, is run again to see which lines it reaches."""
 
 SHRINK_SHARE = 0.5
 LEAST_SHRINK_S = 20.0
@@ -155,10 +156,7 @@ class Player:
         known = {**work.known, **crashes}
         events = [event for one in least for event in one.events]
         events += [event for one in explored.judged for event in _counted(one, known)]
-        shows = [
-            Shows(one.trial, bool(one.signatures), _why(one), self._lines(n, one))
-            for n, one in enumerate(explored.judged)
-        ]
+        shows = [Shows(one.trial, bool(one.signatures), _why(one), self._lines(one)) for one in explored.judged]
         shows += [Shows(one.trial, True, _why(one)) for one in least]
         return Done(work, tuple(events), tuple(shows), crashes, explored.shrinking + runs, explored.is_barren)
 
@@ -239,8 +237,9 @@ class Player:
         elsewhere = () if place in self.setup.places else (f"on {place}",)
         return "; ".join((*filter(None, (least.origin or least.trial.origin,)), *elsewhere))
 
-    def _lines(self, number: int, judged: Judged) -> frozenset[str]:
-        counted = not self.interrupted and number % COUNTED_OF == 0 and Target.SIM in self.setup.targets and judged.ran
+    def _lines(self, judged: Judged) -> frozenset[str]:
+        chosen = crc32(str(judged.trial.case).encode()) % COUNTED_OF == 0
+        counted = chosen and not self.interrupted and Target.SIM in self.setup.targets and judged.ran
         return reached(judged.trial, self.setup.fault) if counted else frozenset()
 
 

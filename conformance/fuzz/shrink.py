@@ -158,6 +158,15 @@ def _all(trial: Trial, scope: Scope) -> Iterator[Trial]:
         yield replace(trial, place=replace(trial.place, schedule=Schedule.ADVERSARIAL, seed=0))
     if case.seed:
         yield replace(trial, case=replace(case, seed=0))
+    for dtype in _before(shape.dtype, scope.contract.dtypes):
+        yield _with_shape(trial, replace(shape, dtype=dtype))
+    for family in _before(case.family, scope.contract.families):
+        yield replace(trial, case=replace(case, family=family))
+
+
+def _before(name: str, names: Sequence[str]) -> Sequence[str]:
+    """The first of some names, if it is another one: what a contract lists first is the plainest."""
+    return names[:1] if name in names[1:] else ()
 
 
 def smaller(size: int, extent: Extent) -> tuple[int, ...]:

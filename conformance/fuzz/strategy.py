@@ -1,13 +1,15 @@
 """How trials are drawn: a Hypothesis strategy made from what a contract says of its parameters.
 
 Half of all sizes are drawn from the edges, the rest from everything between; most tensors lie plainly. Most shapes are
-cheap: a part of the work that a search affords is drawn first, and a contract's first round has no dear ones. With kept
-trials at hand, some of a new one's parts are taken from one of them. Hypothesis shrinks towards what is drawn first
-and smallest here: the least size, the plain view, the first family, seed 0, no edit.
+cheap: a part of the work that a search affords is drawn first, and a contract's first round has no dear ones. Two
+of three trials have some of their parts from a case that the contract lists, each route as often as another, or from a
+kept trial. Hypothesis shrinks towards what is drawn first and smallest here: the least size, the plain view, the first
+family, seed 0, no edit.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from hypothesis import assume, reject
@@ -31,6 +33,9 @@ SELDOM = 11
 SHARES = ((16, 16, 4), (16, 4, 1))
 """A shape has at most one in so many parts of the work that is afforded, in a contract's first round and later ones."""
 
+LISTED = 16
+"""Cases of each route that trials take parts from."""
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -52,6 +57,16 @@ class Scope:
     kept: tuple[Trial, ...] = ()
     turn: int = 0
 
+    @cached_property
+    def listed(self) -> tuple[tuple[Case, ...], ...]:
+        """For each route on which anything runs, some cases of the full tier that are afforded, the cheapest first."""
+        by_route: dict[tuple[str, str], list[Case]] = {}
+        for case in self.contract.cases(Tier.FULL):
+            if case.route not in NOTHING_RUNS and self.space.affords(case.shape, case.route):
+                by_route.setdefault((case.kernel, case.route), []).append(case)
+        ordered = (sorted(those, key=lambda case: self.space.work_of(case.shape)) for those in by_route.values())
+        return tuple(tuple(those[:: max(1, len(those) // LISTED)]) for those in ordered)
+
 
 def space_of(contract: Contract) -> Space:
     """The contract's space; where it says none, the sizes that its cases have."""
@@ -65,11 +80,12 @@ def space_of(contract: Contract) -> Space:
 @st.composite
 def trials(draw: st.DrawFn, scope: Scope) -> Trial:
     """A trial of the scope's contract that can run."""
-    like = draw(st.sampled_from((None, *scope.kept))) if scope.kept else None
-    shape = _shape(draw, scope, like)
+    like = _like(draw, scope)
+    may_be_empty = draw(st.integers(0, SELDOM)) == SELDOM // 2  # the ends of an interval are drawn oftener
+    shape = _shape(draw, scope, like, may_be_empty)
     case = _case(draw, scope, shape, like)
-    assume(case.route not in NOTHING_RUNS or draw(st.integers(0, SELDOM)) == SELDOM)
-    place = _place(draw, scope, like)
+    assume(may_be_empty or case.route not in NOTHING_RUNS)
+    place = _place(draw, scope)
     try:
         scope.contract.check(case)
         specs = scope.contract.tensors(shape)
@@ -81,21 +97,32 @@ def trials(draw: st.DrawFn, scope: Scope) -> Trial:
     return Trial(case, place, edits)
 
 
-def _taken(draw: st.DrawFn, like: Trial | None) -> bool:
-    return like is not None and draw(st.booleans())
+def _like(draw: st.DrawFn, scope: Scope) -> Case | None:
+    """What some parts are taken from: nothing, a listed case or a kept one."""
+    kept = tuple(one.case for one in scope.kept)
+    sources = [one for one in (scope.listed, (kept,)) if any(one)]
+    source = draw(st.sampled_from(((), *sources)))
+    return draw(st.sampled_from(draw(st.sampled_from(source)))) if source else None
 
 
-def _shape(draw: st.DrawFn, scope: Scope, like: Trial | None) -> Shape:
+def _taken(draw: st.DrawFn, like: Case | None) -> bool:
+    """Two of three parts are."""
+    return like is not None and draw(st.integers(0, 2)) > 0
+
+
+def _shape(draw: st.DrawFn, scope: Scope, like: Case | None, may_be_empty: bool) -> Shape:
     drawn: dict[str, int] = {}
     share = draw(st.sampled_from(SHARES[min(scope.turn, len(SHARES) - 1)]))
-    for name in scope.contract.dimensions:
+    for name in draw(st.permutations(scope.contract.dimensions)):  # the first may be large, the others beside it
         most = scope.space.left(name, drawn, share)
-        if like is not None and _taken(draw, like) and like.case.shape.size(name) <= most:
-            drawn[name] = like.case.shape.size(name)
+        if like is not None and _taken(draw, like) and like.shape.size(name) <= most:
+            drawn[name] = like.shape.size(name)
         else:
-            drawn[name] = draw(_sizes(scope.space.extents[name], most))
-    dtype = draw(st.sampled_from(scope.contract.dtypes))
-    plain = Shape(tuple(Dimension(*pair) for pair in drawn.items()), dtype)
+            fewest = 0 if may_be_empty else scope.space.fewest(name)
+            drawn[name] = draw(_sizes(scope.space.extents[name], most, fewest))
+    is_like = like is not None and _taken(draw, like)
+    dtype = like.shape.dtype if like is not None and is_like else draw(st.sampled_from(scope.contract.dtypes))
+    plain = Shape(tuple(Dimension(name, drawn[name]) for name in scope.contract.dimensions), dtype)
     try:
         specs = scope.contract.tensors(plain)
     except Refusal:
@@ -105,14 +132,16 @@ def _shape(draw: st.DrawFn, scope: Scope, like: Trial | None) -> Shape:
     return shape
 
 
-def _sizes(extent: Extent, most: int) -> st.SearchStrategy[int]:
-    """Sizes up to `most`: any, or one at or beside an edge, or an edge itself."""
-    beside = st.sampled_from(extent.sizes(most))
+def _sizes(extent: Extent, most: int, fewest: int) -> st.SearchStrategy[int]:
+    """Sizes up to `most`: any, at or beside an edge, or an edge itself; none below `fewest` if there are others."""
+    known = extent.sizes(most)
+    beside = st.sampled_from(tuple(size for size in known if size >= fewest) or known)
     if extent.only:
         return beside
     steps = max(0, min(extent.most, most) - extent.least) // extent.step
+    first = min(steps, int(extent.least < fewest))
     edges = tuple(edge for edge in extent.edges if edge <= most and extent.holds(edge)) or (extent.least,)
-    any_size = st.integers(0, steps).map(lambda count: extent.least + count * extent.step)
+    any_size = st.integers(first, steps).map(lambda count: extent.least + count * extent.step)
     return st.one_of(any_size, beside, st.sampled_from(edges))
 
 
@@ -137,7 +166,7 @@ def _amount(draw: st.DrawFn, most: int, beside: int) -> int:
     return draw(st.one_of(st.integers(1, most), st.sampled_from(whole or (0,))))
 
 
-def _case(draw: st.DrawFn, scope: Scope, shape: Shape, like: Trial | None) -> Case:
+def _case(draw: st.DrawFn, scope: Scope, shape: Shape, like: Case | None) -> Case:
     contract = scope.contract
     kernel = draw(st.sampled_from(tuple(contract.routes)))
     try:
@@ -145,13 +174,14 @@ def _case(draw: st.DrawFn, scope: Scope, shape: Shape, like: Trial | None) -> Ca
     except Refusal:
         reject()
     assume(routes)
-    route = draw(st.sampled_from(routes))
-    taken = like is not None and _taken(draw, like)
-    family = like.case.family if like is not None and taken else draw(st.sampled_from(contract.families))
+    is_like = like is not None and like.route in routes and _taken(draw, like)
+    route = like.route if like is not None and is_like else draw(st.sampled_from(routes))
+    is_like = like is not None and _taken(draw, like)
+    family = like.family if like is not None and is_like else draw(st.sampled_from(contract.families))
     return Case(contract.name, kernel, route, shape, family, draw(st.integers(0, MAX_SEED)))
 
 
-def _place(draw: st.DrawFn, scope: Scope, like: Trial | None) -> Coordinates:
+def _place(draw: st.DrawFn, scope: Scope) -> Coordinates:
     arch = draw(st.sampled_from(scope.archs))
     schedule = draw(st.sampled_from((Schedule.ADVERSARIAL, Schedule.ADVERSARIAL, Schedule.FRIENDLY)))
     return Coordinates(scope.targets[0], arch, schedule, draw(st.integers(0, MAX_SEED)))

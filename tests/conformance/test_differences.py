@@ -111,6 +111,7 @@ def test_what_an_approximate_function_leaves_open_is_seen_and_what_lies_outside_
 RACY = "missing-barrier"
 
 
+@pytest.mark.slow
 def test_another_order_of_threads_that_gives_the_other_bits_is_seen() -> None:
     source = fault(RACY).kernel_source()
     case, seeds = racing(RACY)

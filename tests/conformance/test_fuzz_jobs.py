@@ -81,6 +81,7 @@ def test_processes_that_all_die_end_the_search(tmp_path: Path, monkeypatch: pyte
     assert told[-1].exit_code == 2
 
 
+@pytest.mark.slow
 def test_on_ctrl_c_each_process_tells_what_its_round_had_found(tmp_path: Path) -> None:
     def tell(case: str, failed: bool) -> None:
         if failed:

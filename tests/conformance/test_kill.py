@@ -226,7 +226,10 @@ def test_a_full_disk_under_a_report_is_one_line(tmp_path: Path, option: str) -> 
     assert err.startswith("error: out")
 
 
-@pytest.mark.parametrize(("limit", "begun"), [(1000, False), (1000, True), (20_000, False)])
+@pytest.mark.parametrize(
+    ("limit", "begun"),
+    [(1000, True), *(pytest.param(one, False, marks=pytest.mark.slow) for one in (1000, 20_000))],
+)
 def test_a_full_disk_under_the_history_is_one_line_and_takes_nothing_in(
     tmp_path: Path, limit: int, begun: bool
 ) -> None:

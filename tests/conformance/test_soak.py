@@ -151,6 +151,7 @@ def test_where_no_case_comes_to_a_verdict_it_ends_after_one_pass(missing: str, t
     assert not any(isinstance(event, PassStarted) for event in told)
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_until_its_budget_is_spent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run.ndjson"
     arguments = ["check", "--tier", "soak", SMALL, "--events", str(path), "--crash-dir", str(tmp_path / "crashes")]
