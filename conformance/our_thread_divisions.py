@@ -35,7 +35,7 @@ def row_codes(route: str, columns: int) -> ThreadDivision | None:
     return ThreadDivision(
         tile=(1, columns),
         threads=ROW_THREADS,
-        elements=_of_vector(vector),
+        elements=_of_line(columns, vector),
         makers=partial(strided, columns, vector, ROW_THREADS),
         words=f"a row a block of {ROW_THREADS} threads, {taken}",
     )
@@ -50,7 +50,7 @@ def flat_codes(route: str, elements: int) -> ThreadDivision | None:
     return ThreadDivision(
         tile=(1, elements),
         threads=tensor.THREADS,
-        elements=_of_vector(vector),
+        elements=_of_line(elements, vector),
         makers=partial(strided, elements, vector, tensor.THREADS),
         words=f"all elements in a line, a step is a block of {tensor.THREADS} threads, {taken}",
         is_flat=True,
@@ -112,8 +112,10 @@ def int8_pack(route: str, order: str, extents: tuple[int, int], *, packs: bool) 
     )
 
 
-def _of_vector(vector: int) -> list[str]:
-    return [*_numbers(vector), TAIL] if vector > 1 else _numbers(1)
+def _of_line(total: int, vector: int) -> list[str]:
+    """What threads have of a line of so many elements in one step: vectors, single ones behind them, or both."""
+    whole = vector > 1 and total >= vector
+    return [*_numbers(vector if whole else 0), *[TAIL] * (not whole or total % vector > 0)]
 
 
 def _numbers(count: int) -> list[str]:

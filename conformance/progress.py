@@ -184,6 +184,7 @@ class Listener(logging.Handler):
     def close(self) -> None:
         """Listen no longer."""
         LOG.removeHandler(self)
+        LOG.setLevel(logging.NOTSET)
         super().close()
 
     def emit(self, record: logging.LogRecord) -> None:

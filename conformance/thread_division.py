@@ -91,6 +91,6 @@ def strided(total: int, vector: int, threads: int) -> Makers:
     alone = at - whole
     return Makers(
         thread=np.where(in_vector, at // vector, alone) % threads,
-        element=np.where(in_vector, at % vector, vector if vector > 1 else 0),
+        element=np.where(in_vector, at % vector, vector if whole else 0),
         step=np.where(in_vector, at // (vector * threads), alone // threads),
     )

@@ -294,7 +294,12 @@ def test_what_hangs_on_values_is_not_drawn_by_threads_and_what_lies_in_one_lane_
     units = particular_units_of(division, one_lane)
     assert units is not None
     assert units.where == "all 3 lie in warp 1, lane 5, element 2; in every tile"
-    assert unit_lines(units)[2].endswith("elements 0-7, tail down, lanes 0-31 across")
+    assert unit_lines(units)[2].endswith("elements 0-7 down, lanes 0-31 across")
+    tail, short = row_codes("vector", 5003), row_codes("vector", 7)
+    assert tail is not None
+    assert short is not None
+    assert [kind.name for kind in tail.kinds()] == ["step", "warp", "lane", "element"]
+    assert [kind.name for kind in short.kinds()] == ["warp", "lane"], "single elements alone"
     assert particular_units_of(Division((64, 64), (32, 32), MMA), scattered) is not None
 
 

@@ -9,6 +9,8 @@ from tileproof.conformance.console import open_console
 from tileproof.conformance.progress import BUSY_S, SILENCE_S, Listener, _Bar, _Lines
 from tileproof.kernels import compile as compiling
 from tileproof.oracle.busy import LOG, busy
+from tileproof.simulators.ptx import Device
+from tileproof.simulators.ptx.fast import turn
 
 SOURCE = 'extern "C" __global__ void k%d() {}'
 
@@ -86,6 +88,28 @@ def test_a_listener_hears_of_every_compilation_until_it_is_closed() -> None:
     compiling.compile_source(SOURCE % 2, name="k.cu")
     assert heard == ["compiling k.cu for sm_90a", ""]
     assert listener not in LOG.handlers
+
+
+def test_the_first_kernel_with_new_instructions_says_that_the_device_is_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a fresh machine that takes half a minute; here its functions are there already."""
+    monkeypatch.setattr(turn, "_PROVIDED", set())
+    heard: list[str] = []
+
+    class Ears(_Lines):
+        def busy(self, text: str) -> None:
+            heard.append(text)
+
+    device = Device()
+    function = device.load(compiling.compile_source(SOURCE % 3, name="k.cu"))["k3"]
+    listener = Listener(Ears(io.StringIO()))
+    listener.open()
+    for _ in range(2):
+        function.launch(grid=(1, 1, 1), block=(32, 1, 1), args=())
+    listener.close()
+    assert heard[:2] == ["compiling the CPU device for k3, once: it is kept on disk", ""]
+    assert sum("the CPU device for" in one for one in heard) == 1, "not before the second launch"
 
 
 def test_that_something_has_ended_is_told_whatever_ended_it() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tileproof.oracle.busy import busy
 from tileproof.simulators.ptx.fast import layout
 from tileproof.simulators.ptx.fast.lower import Bytecode, lower
 from tileproof.simulators.ptx.machine import access
@@ -40,10 +41,25 @@ def _compiled() -> tuple[Any, Any]:
     return run, gates
 
 
-def _order_gate() -> "OrderGate":
-    from tileproof.simulators.ptx.fast.order_gate import OrderGate
+_PROVIDED: set[int] = set()
+"""Operations whose functions this process has."""
 
-    return OrderGate()
+
+def _provided(operations: set[int], kernel: str) -> tuple[Any, Any]:
+    """`_compiled`, with the functions of these operations; that may take half a minute on a fresh machine."""
+    if not operations <= _PROVIDED:
+        with busy(f"compiling the CPU device for {kernel}, once: it is kept on disk"):
+            _, gates = _compiled()
+            gates.provide(operations)
+        _PROVIDED.update(operations)
+    return _compiled()
+
+
+@cache
+def _order_gates() -> "type[OrderGate]":
+    with busy("compiling the CPU device's checks of order, once: they are kept on disk"):
+        from tileproof.simulators.ptx.fast.order_gate import OrderGate
+    return OrderGate
 
 
 class FastTurns:
@@ -60,8 +76,7 @@ class FastTurns:
         self._bytecode = _without_stores(lower(program, arch), program) if late else lower(program, arch)
         self._hot = (self._bytecode.code[:, layout.OP] != layout.COLD).tolist()
         self._has_objects = any(step.kind is Kind.MBARRIER for step in program.steps)
-        self._run, gates = _compiled()
-        gates.provide(set(self._bytecode.code[:, layout.OP].tolist()))
+        self._run, gates = _provided(set(self._bytecode.code[:, layout.OP].tolist()), program.name)
         frame = np.zeros(layout.FRAME, np.int64)
         self._state, self._frame = frame.ctypes.data, frame.data
         self._counters = np.zeros(layout.COUNTERS, np.int64)
@@ -109,7 +124,7 @@ class FastTurns:
             self._make_room(wave.geometry.lanes)
         self._ordered = wave.order.enabled
         if self._ordered:
-            self._gate = self._gate or _order_gate()
+            self._gate = self._gate or _order_gates()()
             self._gate.begin(wave)
             self._frame[layout.GATE], self._frame[layout.GATE_TABLE] = self._gate.function, self._gate.table
             self._know(wave.order.knowledge)
