@@ -8,7 +8,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tileproof.conformance.cli import app
+from tileproof.conformance.contract import Tier
 from tileproof.conformance.faults import faults
+from tileproof.conformance.registry import contracts
 
 README = Path(__file__).parent.parent / "README.md"
 BLOCK = re.compile(r"```console\n\$ tileproof (check --fault [^\n]*)\n(.*?)```", re.DOTALL)
@@ -67,6 +69,21 @@ def test_the_kernel_and_its_page_in_the_readme_come_to_what_it_shows(
 def test_the_readme_counts_the_faults_that_there_are() -> None:
     (count,) = re.findall(r"(\d+) deliberate faults", README.read_text())
     assert int(count) == len(faults())
+
+
+def test_the_readme_counts_the_cases_that_the_full_tier_has() -> None:
+    rows = re.findall(r"^\| (`[a-z_`, 0-9]+`) \|[^\n]*?\| ([\d,]+) cases", README.read_text(), re.MULTILINE)
+    told = {tuple(re.findall(r"`(\w+)`", names)): int(count.replace(",", "")) for names, count in rows}
+    known = contracts()
+    assert told == {names: sum(len(known[name].cases(Tier.FULL)) for name in names) for names in told}
+    assert sorted(name for names in told for name in names) == sorted(known), "every contract has a row"
+
+
+def test_the_smoke_tier_is_a_part_of_the_full_tier_and_that_of_the_soak_tier() -> None:
+    """As the README counts them."""
+    for contract in contracts().values():
+        smoke, full, soak = (set(contract.cases(tier)) for tier in (Tier.SMOKE, Tier.FULL, Tier.SOAK))
+        assert smoke <= full <= soak, contract.name
 
 
 def test_the_python_in_the_readme_runs() -> None:
