@@ -17,9 +17,9 @@ from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Arrays, Comparison, Contract, EditedSource
 from tileproof.conformance.crash import CrashFolder, read_crash
 from tileproof.conformance.events import CaseExplained, Event, FindingFound
-from tileproof.conformance.failure import gather
 from tileproof.conformance.faults import fault
 from tileproof.conformance.finding import Proof
+from tileproof.conformance.gathering import gather
 from tileproof.conformance.registry import built_in, contract_of, find_case, registered
 from tileproof.conformance.run_case import CaseResult, case_inputs, run_case
 from tileproof.conformance.session import Plan, Session
