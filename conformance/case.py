@@ -107,7 +107,7 @@ def parse_case(text: str) -> Case:
     """
     parts = text.split("/")
     if len(parts) != 6:
-        raise Refusal(f"case id {text!r} has {len(parts)} parts, not 6", hint=f"{_FORM}, such as {_EXAMPLE}")
+        raise Refusal(f"case id {text!r} has {_counted(len(parts))}, not 6", hint=f"{_FORM}, such as {_EXAMPLE}")
     contract, kernel, route, shape, family, seed = parts
     for word in (contract, kernel, route, family):
         if not _WORD.fullmatch(word):
@@ -115,6 +115,10 @@ def parse_case(text: str) -> Case:
     if not _NUMBER.fullmatch(seed):
         raise Refusal(f"case id {text!r}: seed {seed!r} is not a number", hint=f"{_FORM}, such as {_EXAMPLE}")
     return Case(contract, kernel, route, parse_shape(shape), family, int(seed))
+
+
+def _counted(parts: int) -> str:
+    return "1 part" if parts == 1 else f"{parts} parts"
 
 
 def parse_shape(text: str) -> Shape:

@@ -346,7 +346,7 @@ def _say_replay(one: Replay) -> None:
     if one.findings and one.record and one.record.findings:
         say("      as recorded" if one.same_signature else "      but not as recorded")
     for finding in one.findings:
-        say(f"      {finding.kind}: {finding.message}")
+        say(f"      {finding.kind}: " + finding.message.replace("\n", "\n        "))
     if one.same_signature and one.record and one.record.why:
         say(f"      why, as recorded: {one.record.why}")
 

@@ -12,6 +12,7 @@ from tileproof.conformance.registry import built_in
 from tileproof.conformance.saying import say_lines, write_file
 from tileproof.conformance.selection import near_matches
 from tileproof.conformance.tally import AGREE, FINDING
+from tileproof.conformance.visible import visible_text
 from tileproof.oracle.refusal import Refusal
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "docs" / "evidence"
@@ -52,7 +53,7 @@ def coverage(
         )
     )
     if markdown is not None:
-        write_file(markdown, page(found))
+        write_file(markdown, visible_text(page(found)))
     if ndjson is not None:
         write_file(ndjson, "".join(json.dumps(record) + "\n" for record in records(found)))
     if markdown is ndjson is None:

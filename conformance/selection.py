@@ -131,7 +131,16 @@ def _parsed(selector: str, catalogue: Mapping[str, Case]) -> Case:
     try:
         return parse_case(selector)
     except Refusal as refusal:
-        raise Refusal(f"unknown case {selector!r}: {refusal.message}", hint=near_matches(selector, catalogue)) from None
+        why = refusal.message.removeprefix(f"case id {selector!r} ")
+        raise Refusal(f"unknown case {selector!r}: {why}", hint=_of_contract(selector, catalogue)) from None
+
+
+def _of_contract(selector: str, catalogue: Mapping[str, Case]) -> str:
+    """A hint for what is no id: the glob of the contract or kernel that is called nearly so, or the nearest ids."""
+    globs = {case.kernel: f"*/{case.kernel}/*" for case in catalogue.values()}
+    globs |= {case.contract: f"{case.contract}/*" for case in catalogue.values()}
+    near = difflib.get_close_matches(selector, globs, n=1)
+    return f"did you mean the glob '{globs[near[0]]}'" if near else near_matches(selector, catalogue)
 
 
 def _cases_for_tensor(contract: Contract, tensor: NamedTensor) -> list[tuple[Case, TensorSpec]]:

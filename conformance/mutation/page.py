@@ -9,6 +9,7 @@ import jinja2
 
 from tileproof.conformance.mutation.result import Outcome, Result
 from tileproof.conformance.mutation.summary import Rate, by, ordering, rate, survivors
+from tileproof.conformance.visible import visible_data
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,11 @@ def page(kernel: str, results: Sequence[Result]) -> str:
         results: of its mutants.
     """
     environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=visible_data,
     )
     template = environment.from_string(resources.files(__package__).joinpath("page.html").read_text())
     return template.render(

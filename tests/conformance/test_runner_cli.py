@@ -226,6 +226,21 @@ def test_an_unknown_id_gets_near_ones(capsys: pytest.CaptureFixture[str]) -> Non
     assert "hint: did you mean ninfer_quantize/fp8_quantize_rows/" in err
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("ninfr_quantize", "did you mean the glob 'ninfer_quantize/*'"),
+        ("fp8_quantize_row", "did you mean the glob '*/fp8_quantize_rows/*'"),
+        ("nothing-like-it", "`tileproof list` shows what there is"),
+    ],
+)
+def test_a_name_that_is_no_id_gets_the_glob_of_what_is_called_nearly_so(
+    name: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(name) == 2
+    assert capsys.readouterr().err == f"error: unknown case '{name}': has 1 part, not 6\nhint: {hint}\n"
+
+
 def test_the_beginning_of_ids_gets_the_glob(capsys: pytest.CaptureFixture[str]) -> None:
     assert check("ninfer_quantize/fp8_quantize_rows") == 2
     assert "hint: use the glob 'ninfer_quantize/fp8_quantize_rows/*'" in capsys.readouterr().err

@@ -232,7 +232,7 @@ BAD_EDITS: dict[str, tuple[dict[str, Any], str]] = {
     "sidecar of no letters": ({"sidecar": "\ud800"}, "is not a file beside it"),
     "hash": ({"inputs_sha256": "00"}, "do not have the recorded hash"),
     "case": ({"case": 5}, "is not a text"),
-    "case of no letters": ({"case": "\ud800"}, "has 1 parts, not 6"),
+    "case of no letters": ({"case": "\ud800"}, "has 1 part, not 6"),
     "case beyond memory": (
         {"case": "ninfer_quantize/fp8_quantize_rows/vector/T1.K900000000000000000.f32/ties/0", "inputs": []},
         "its inputs cannot be made",
