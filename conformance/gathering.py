@@ -7,9 +7,12 @@ of a row of one element is wrong, and a part of a longer one. So signatures beco
 *Folded*: a signature that no case has without a signature of an earlier cause follows from that, as wrong values do
 from a race.
 
-*Alike*: of what is left, signatures that say that values of the same output are wrong in the same way of telling (never
-written, different, different from launch to launch), of one kernel on the same targets, are one failure if they share
-a route, or have the same explanation, proved; unless different causes are proved of them.
+*Alike*: of what is left, signatures about the bytes of one tensor, of one kernel on the same targets, are one failure
+
+* if they are of one kind (never written, different, written outside) and share a route, or the same is proved of both;
+* or of different kinds and share a case;
+
+unless different causes are proved of them. What differs from launch to launch is apart from what is always wrong.
 """
 
 import math
@@ -47,7 +50,9 @@ CAUSE_ORDER = (
 )
 """Causes before what follows from them: where several kinds hit the same cases, the first one heads the block."""
 
-_OF_VALUES = frozenset({FindingKind.UNWRITTEN, FindingKind.MISMATCH})
+_OF_BYTES = frozenset(
+    {FindingKind.CANARY, FindingKind.INPUT_CHANGED, FindingKind.UNWRITTEN, FindingKind.MISMATCH},
+)
 _CERTAIN = frozenset({Proof.SEEN, Proof.PROVED})
 _HOW_GOOD = (Proof.PROVED, Proof.SEEN, Proof.GUESS, Proof.NONE)
 
@@ -73,12 +78,17 @@ class Group:
 
     @cached_property
     def identity(self) -> tuple[object, ...]:
-        """What signatures of one failure have in common at least: for values the output, else the signature."""
+        """What signatures of one failure have in common at least: those about bytes the tensor, else the signature."""
         finding, case = self.smallest.finding, parse_case(self.smallest.case)
-        what: tuple[object, ...] = (finding.signature,)
-        if finding.kind in _OF_VALUES:
+        what: tuple[object, ...] = (finding.kind, finding.signature)
+        if finding.kind in _OF_BYTES:
             what = (finding.tensor, finding.signature.endswith("not repeatable"))
-        return (case.contract, case.kernel, self.smallest.targets, finding.kind, *what)
+        return (case.contract, case.kernel, self.smallest.targets, *what)
+
+    @property
+    def kind(self) -> FindingKind:
+        """Of its findings."""
+        return self.smallest.finding.kind
 
     @property
     def size(self) -> tuple[int, str]:
@@ -88,14 +98,16 @@ class Group:
     @property
     def certain_cause(self) -> str:
         """The cause that was seen or proved, in words without its numbers; "" where there is none."""
-        why = self.explained.why if self.explained else None
-        return why.text.partition(": ")[0] if why is not None and why.state in _CERTAIN else ""
+        return self._text_of(_CERTAIN).partition(": ")[0]
 
     @property
     def proved_text(self) -> str:
         """The proved explanation, numbers and all; "" where there is none."""
+        return self._text_of(frozenset({Proof.PROVED}))
+
+    def _text_of(self, states: frozenset[Proof]) -> str:
         why = self.explained.why if self.explained else None
-        return why.text if why is not None and why.state is Proof.PROVED else ""
+        return why.text if why is not None and why.state in states else ""
 
 
 @dataclass(frozen=True)
@@ -103,7 +115,7 @@ class Failure:
     """What is taken for one root cause.
 
     Args:
-        head: the signature with the smallest case.
+        head: of the signatures of the earliest cause the one with the smallest case.
         alike: further signatures of it, those of the most cases first.
         also: signatures that follow from it.
     """
@@ -142,7 +154,7 @@ def gather(findings: Iterable[FindingFound], reasons: Iterable[CaseExplained] = 
     of_identity: dict[tuple[object, ...], list[list[list[Group]]]] = {}
     for folded in _folded(groups):
         candidates = of_identity.setdefault(folded[0].identity, [])
-        home = next((one for one in candidates if _are_one(folded[0], [other[0] for other in one])), None)
+        home = next((one for one in candidates if _are_one(folded[0], _like(folded[0], one))), None)
         if home is None:
             home = []
             united.append(home)
@@ -185,20 +197,33 @@ def _follows(group: Group, head: Group) -> bool:
     return group.cases <= head.cases and group.smallest.targets == head.smallest.targets
 
 
+def _like(group: Group, members: Sequence[Sequence[Group]]) -> list[Group]:
+    """Of a failure's groups, what follows from others included, those of a group's identity."""
+    return [other for folded in members for other in folded if other.identity == group.identity]
+
+
 def _are_one(group: Group, others: Sequence[Group]) -> bool:
     """Whether a group of the same identity as these is of their failure."""
-    causes = {one.certain_cause for one in (group, *others)} - {""}
-    same_code = any(group.routes & other.routes for other in others)
-    same_proof = bool(group.proved_text) and any(group.proved_text == other.proved_text for other in others)
-    return len(causes) < 2 and (same_code or same_proof)
+    return any(_is_alike(group, other) for other in others) and not _are_proved_different((group, *others))
+
+
+def _is_alike(group: Group, other: Group) -> bool:
+    if group.kind is not other.kind:
+        return bool(group.cases & other.cases)
+    return bool(group.routes & other.routes) or (bool(group.proved_text) and group.proved_text == other.proved_text)
+
+
+def _are_proved_different(groups: Sequence[Group]) -> bool:
+    """Whether causes differ, one of which is proved; several that were merely seen are symptoms of one, as likely."""
+    return any(group.proved_text for group in groups) and len({group.certain_cause for group in groups} - {""}) > 1
 
 
 def _failure(members: Sequence[Sequence[Group]]) -> Failure:
     heads = [head for head, *_ in members]
-    first = min(heads, key=lambda group: group.size)
+    first = min(heads, key=lambda group: (CAUSE_ORDER.index(group.kind), group.size))
     also: dict[tuple[object, ...], list[Group]] = {}
     for group in (one for _, *rest in members for one in rest):
-        also.setdefault(group.identity, []).append(group)
+        also.setdefault((group.kind, *group.identity), []).append(group)
     return Failure(
         head=first,
         alike=tuple(group for group in heads if group is not first),

@@ -24,6 +24,7 @@ ONE, TWO, THREE = (f"{ROWS}/scalar/T{t}.K{k}.bf16/ties/0" for t, k in ((1, 1), (
 VECTOR = f"{ROWS}/vector/T1.K64.bf16/ties/0"
 PROVED = Why(Proof.PROVED, "another rounding: ties go away from zero", "proved: explains 8 of 8")
 OTHER = Why(Proof.PROVED, "elements are shifted: by one column", "proved: explains 8 of 8")
+SEEN = Why(Proof.SEEN, "elements are never written", "seen")
 GUESS = Why(Proof.GUESS, "elements are shifted: by one column", "no proof: explains 3 of 8")
 
 
@@ -113,7 +114,7 @@ def test_the_best_explanation_is_told_and_of_which_case_it_is() -> None:
 def test_other_lines_of_code_and_other_kinds_are_other_failures() -> None:
     found = [of_line(ONE, FindingKind.RACE, 3), of_line(TWO, FindingKind.RACE, 4), of_line(TWO, FindingKind.ASYNC, 4)]
     assert len(gather(found)) == 2, "a race folds into what the same case has of an earlier cause"
-    assert len(gather([wrong(ONE), unwritten(TWO)])) == 2
+    assert len(gather([wrong(ONE), unwritten(TWO)])) == 2, "no case has both"
 
 
 def unwritten(case: str) -> FindingFound:
@@ -121,6 +122,22 @@ def unwritten(case: str) -> FindingFound:
     message = "codes: 1 of 2 elements never written"
     finding = Finding(FindingKind.UNWRITTEN, message, "unwritten/codes/x", "codes", found.finding.mismatch)
     return FindingFound(case, (Target.SIM,), "ABCDEFG", finding)
+
+
+def test_what_is_never_written_and_what_is_wrong_in_the_same_cases_is_one_failure() -> None:
+    """Once a stride that was ignored came out as four failures."""
+    found = [wrong(ONE), unwritten(TWO), wrong(TWO), unwritten(THREE)]
+    (failure,) = gather(found)
+    assert failure.head.kind is FindingKind.UNWRITTEN
+    assert failure.cases == {ONE, TWO, THREE}
+    assert len(gather(found, [explained(ONE, PROVED), explained(TWO, SEEN), explained(THREE, SEEN)])) == 2
+    assert len(gather([*found, unwritten(ONE)], [explained(one, SEEN) for one in (ONE, TWO, THREE)])) == 1
+
+
+def test_causes_that_were_seen_of_different_cases_part_nothing() -> None:
+    found = [wrong(ONE), wrong(TWO)]
+    other = Why(Proof.SEEN, "bytes outside the outputs' elements are written", "seen")
+    assert len(gather(found, [explained(ONE, SEEN), explained(TWO, other)])) == 1
 
 
 def test_what_follows_is_told_once_for_each_output_with_the_number_of_its_cases() -> None:
