@@ -3,8 +3,8 @@
 Without a budget each process keeps to neighbouring cases (see `shares`); within one, cases go out in their order.
 
 Each process has its own simulator, and its own worker for the GPU where that is a target; no case depends on which
-process ran it, since every case has a fresh device. One process goes first, alone, until its first case has ended:
-on a machine without a cache of compiled code the others would compile the same engine beside it.
+process ran it, since every case has a fresh device. All come to life at once, but one goes first until its first case
+has ended: on a machine without a cache of compiled code the others would compile the same engine beside it.
 
 A process that dies takes no case with it: the case that it was running has no verdict, which is said with the cause,
 and a fresh process takes the others. Events of a case follow each other in the stream; cases come as they end.
@@ -67,13 +67,16 @@ class SideBySide(Run):
         self._left = Shares(plan.left, apart=plan.budget_s is None)
         bare = replace(plan, cases=(), before=(), budget_s=None, first_failure=False)
         self._processes: Processes[Case] = Processes(partial(_running, bare, helpers))
+        self._waiting: list[Process[Case]] = []
+        """Free ones, until the first has ended a case."""
+        self._is_warm = False
         self._told: dict[int, list[Event]] = defaultdict(list)
         """By process: of the case that it is at."""
         self._unavailable: set[Target] = set()
 
     def all_cases(self) -> Iterator[Event]:
         """Hand cases out, and pass on what comes back, until none is left or running."""
-        if self._left:
+        for _ in range(min(self._jobs, len(self._left))):
             self._processes.start()
         while self._processes:
             for heard in self._processes.hear():
@@ -100,10 +103,17 @@ class SideBySide(Run):
     def _ended_case(self, free: Free[Case]) -> Iterator[Event]:
         if free.ended is not None:
             yield from self._told.pop(free.process.number, [])
+            self._is_warm = True
             missing = self._jobs - len(self._processes)
             for _ in range(min(missing, len(self._left) - 1)):
                 self._processes.start()
-        self._hand_out(free.process)
+        self._waiting.append(free.process)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Free processes get cases; as long as none has ended one, only one is at one."""
+        while self._waiting and (self._is_warm or not any(one.task for one in self._processes)):
+            self._hand_out(self._waiting.pop())
 
     def _hand_out(self, process: Process[Case]) -> None:
         """The next case, or the end."""
@@ -114,14 +124,16 @@ class SideBySide(Run):
 
     def _died(self, dead: Died[Case]) -> Iterator[Event]:
         told = self._told.pop(dead.process.number, [])
+        self._waiting = [one for one in self._waiting if one is not dead.process]
         if dead.process.task is not None:
             yield from told
             yield from _without_verdict(dead, told, self.plan)
         if self._left and self.goes_on:
-            if self._processes.deaths >= MAX_DEATHS and not self._processes:
-                yield from self._give_up()
-            else:
+            if self._processes.deaths < MAX_DEATHS:
                 self._processes.start()
+            elif not self._processes:
+                yield from self._give_up()
+        self._go_on()
 
     def _give_up(self) -> Iterator[Event]:
         """No process lives long enough to end a case."""

@@ -72,7 +72,7 @@ def test_processes_that_all_die_end_the_run_with_every_case_named(
     events = list(run.events())
     lost = [event for event in events if isinstance(event, CaseErrored)]
     assert {event.case for event in lost} == set(map(str, SOME))
-    assert lost[0].message == f"{MAX_DEATHS} processes died one after another; try --jobs 1"
+    assert lost[0].message == f"{MAX_DEATHS + 1} processes died one after another; try --jobs 1"
     assert isinstance(events[-1], RunFinished)
     assert events[-1].exit_code == 2
 
