@@ -39,6 +39,8 @@ def coverage(
     from tileproof.conformance.coverage.tables import lines, page
     from tileproof.conformance.evidence.dry_device import DryDevice
     from tileproof.conformance.evidence.kernel_file import FILE, read_modules
+    from tileproof.conformance.evidence.launch_file import FILE as LAUNCHES
+    from tileproof.conformance.evidence.launch_file import read_forms
     from tileproof.conformance.evidence.recordings import recordings
 
     names = _selected(contracts or ["*"])
@@ -47,6 +49,7 @@ def coverage(
             contracts=[built_in()[name] for name in names],
             device=DryDevice(read_modules(evidence / FILE)),
             recordings=recordings(evidence),
+            forms=read_forms(evidence / LAUNCHES),
             faults=[fault for fault in faults().values() if fault.contract in names],
             ran=None if run is None else read_ran(run),
             kernels=tuple(kernel_stems()) if len(names) == len(built_in()) else (),

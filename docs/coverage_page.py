@@ -7,6 +7,8 @@ from tileproof.conformance.coverage.coverage import Coverage, Sources, coverage,
 from tileproof.conformance.coverage.tables import page
 from tileproof.conformance.evidence.dry_device import DryDevice
 from tileproof.conformance.evidence.kernel_file import FILE, read_modules, write_modules
+from tileproof.conformance.evidence.launch_file import FILE as LAUNCHES
+from tileproof.conformance.evidence.launch_file import read_forms
 from tileproof.conformance.evidence.recordings import recordings
 from tileproof.conformance.faults import faults
 from tileproof.conformance.registry import built_in
@@ -22,6 +24,7 @@ def covered() -> tuple[Coverage, DryDevice]:
         contracts=tuple(built_in().values()),
         device=device,
         recordings=recordings(EVIDENCE),
+        forms=read_forms(EVIDENCE / LAUNCHES),
         faults=tuple(faults().values()),
         kernels=tuple(kernel_stems()),
     )

@@ -14,7 +14,8 @@ from tileproof.conformance.coverage.explained import EXPLAINED
 from tileproof.conformance.coverage.ran import Ran
 from tileproof.conformance.evidence.dry_device import DryDevice
 from tileproof.conformance.evidence.kernel_key import KernelKey, instance_name
-from tileproof.conformance.evidence.launched import Launches, launches
+from tileproof.conformance.evidence.launch_file import Forms
+from tileproof.conformance.evidence.launched import Asked, Launches, asked, launches
 from tileproof.conformance.evidence.recordings import Recordings, device_names
 from tileproof.conformance.evidence.standing import Standing, lost_kernels, standing
 from tileproof.conformance.fault import Fault
@@ -123,6 +124,7 @@ class Sources:
         ran: what a run reached; None without one.
         kernels: stems of the kernels that there are.
         explained: known holes.
+        forms: what launchers passed for confirmed cases, see `evidence.launch_file`.
     """
 
     contracts: Sequence[Contract]
@@ -132,13 +134,15 @@ class Sources:
     ran: Ran | None = None
     kernels: Sequence[str] = ()
     explained: Mapping[tuple[str, str], str] = field(default_factory=lambda: EXPLAINED)
+    forms: Forms = field(default_factory=dict)
 
 
 def coverage(sources: Sources) -> Coverage:
     """What the contracts cover."""
     cases = {one.name: tuple(one.cases(Tier.FULL)) for one in sources.contracts}
-    launched = launches((case for those in cases.values() for case in those), sources.device)
-    stands = {case: standing(keys, sources.recordings.get(str(case), ())) for case, keys in launched.items()}
+    answers = asked((case for those in cases.values() for case in those), sources.device)
+    launched = {case: one.kernels for case, one in answers.items()}
+    stands = {case: _stands(case, one, sources) for case, one in answers.items()}
     cells = tuple(
         _cell(contract, id_, said, cases[contract.name], stands, sources.ran)
         for contract in sources.contracts
@@ -154,7 +158,7 @@ def coverage(sources: Sources) -> Coverage:
     return Coverage(
         devices=device_names(sources.recordings),
         cells=cells,
-        marks=tuple(_mark(contract, cases[contract.name], launched, stands, sources) for contract in sources.contracts),
+        marks=tuple(_mark(contract, cases[contract.name], answers, stands, sources) for contract in sources.contracts),
         holes=tuple(replace(hole, why=sources.explained.get((hole.kind, hole.name), "")) for hole in found),
         instances=len(instances),
         routes=len(routes),
@@ -251,8 +255,8 @@ def _ask_for_variants(sources: Sources, cases: Mapping[str, Sequence[Case]]) -> 
         for case in cases[contract.name]:
             if case.route != REFUSED:
                 first.setdefault((case.kernel, case.route), []).append(case)
-        asked = [_with_type(contract, those, dtype) for those in first.values() for dtype in contract.dtypes]
-        launches((case for case in asked if case is not None), sources.device)
+        tried = [_with_type(contract, those, dtype) for those in first.values() for dtype in contract.dtypes]
+        launches((case for case in tried if case is not None), sources.device)
 
 
 MOST_TRIED = 40
@@ -294,22 +298,33 @@ def _not_run(ran: Ran, launched: Launches) -> Iterator[Hole]:
     """What the cases that the given run collected reach, and the run did not."""
     if ran.cut:
         yield Hole("run", f"{ran.cut} cases of which its file says nothing: it was cut short")
-    asked = {case: keys for case, keys in launched.items() if str(case) in ran.collected}
-    routes = {(case.contract, case.kernel, case.route) for case in asked}
+    wanted = {case: keys for case, keys in launched.items() if str(case) in ran.collected}
+    routes = {(case.contract, case.kernel, case.route) for case in wanted}
     reached = {contract for contract, _, _ in ran.routes}
     for name in sorted({contract for contract, _, _ in routes} - reached):
         yield Hole("run", f"contract {name}")
     yield from (Hole("run", f"route {'/'.join(route)}") for route in sorted(routes - ran.routes) if route[0] in reached)
-    instances = {key.instance for keys in asked.values() for key in keys}
+    instances = {key.instance for keys in wanted.values() for key in keys}
     yield from (Hole("run", f"instance {name}") for name in sorted(instances - ran.instances))
 
 
+def _stands(case: Case, today: Asked, sources: Sources) -> Standing:
+    recorded = sources.recordings.get(str(case), ())
+    return standing(today.kernels, recorded, form=today.form, kept=sources.forms.get(str(case), ""))
+
+
 def _mark(
-    contract: Contract, cases: Sequence[Case], launched: Launches, stands: Mapping[Case, Standing], sources: Sources
+    contract: Contract,
+    cases: Sequence[Case],
+    answers: Mapping[Case, Asked],
+    stands: Mapping[Case, Standing],
+    sources: Sources,
 ) -> Mark:
     counts = {one.value: sum(stands.get(case) is one for case in cases) for one in Standing}
     lost: set[str] = set()
     for case in cases:
         if stands.get(case) is Standing.LOST:
-            lost.update(lost_kernels(launched[case], sources.recordings.get(str(case), ())))
+            lost.update(lost_kernels(answers[case].kernels, sources.recordings.get(str(case), ())))
+            if sources.forms.get(str(case), answers[case].form) != answers[case].form:
+                lost.add(f"{case.kernel}: what its launcher passes")
     return Mark(contract.name, counts, tuple(sorted(lost)))

@@ -60,8 +60,6 @@ def _totals(found: Coverage) -> Iterator[str]:
     for mark in found.marks:
         if mark.lost:
             yield f"{mark.contract}: {mark.cases[Standing.LOST]} marks lost, of {', '.join(mark.lost)}"
-    if any(any(mark.cases.values()) for mark in found.marks):
-        yield "a mark goes with the PTX of the kernels, not with what a launcher passes them"
     if found.part:
         yield found.part
     yield f"{len(found.holes)} holes, {len(found.unexplained)} of them unexplained"
@@ -86,8 +84,8 @@ A cell is the number of cases of the full tier that are there for a property, `p
 
 Cases that passed there with the PTX that their kernels have today, of those by which a GPU can show the property. A
 mark belongs to the normal form of a kernel's PTX ([evidence](evidence/README.md)): an edited kernel loses it until its
-cases run again, a renamed register or a moved line does not. It says nothing of the launcher: one that passes another
-grid, block, size or pointer to the same PTX keeps the marks, and the CPU device alone has run what it does now.
+cases run again, a renamed register or a moved line does not. So does a launcher that passes another grid, block, size
+or tensor than the launchers did when the case was confirmed.
 
 {_table(found, _gpu)}
 | contract | confirmed | lost | never ran | kernels whose PTX no recording of a case has |

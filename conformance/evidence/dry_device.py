@@ -4,11 +4,12 @@ Launchers choose their kernels by shapes, types and addresses alone, so what the
 Modules come from the file of known kernels as long as their sources are those of the file; others are compiled.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tileproof.conformance.evidence.kernel_file import KnownModule, known_module, source_digest
+from tileproof.conformance.evidence.launch_form import Passed
 from tileproof.conformance.mutation.variant import Variant
 from tileproof.kernels.compile import CompiledModule, compile_source
 from tileproof.simulators.ptx.device import Device
@@ -17,10 +18,15 @@ from tileproof.simulators.ptx.findings import Report
 
 @dataclass(frozen=True)
 class _Idle:
-    """A kernel that does nothing."""
+    """A kernel that does nothing but to note what it is passed."""
 
-    def launch(self, **launch: Any) -> Report:
-        """Nothing."""
+    passed: list[Passed]
+
+    def launch(
+        self, *, grid: Any, block: Any, args: Sequence[Any], shared_bytes: int = 0, cluster: Any = (1, 1, 1)
+    ) -> Report:
+        """Note it."""
+        self.passed.append(Passed(tuple(grid), tuple(block), tuple(cluster), shared_bytes, tuple(args)))
         return Report()
 
 
@@ -30,6 +36,7 @@ class DryDevice(Device):
     Attributes:
         modules: those that were asked for, by variant.
         compiled: how many of them had to be compiled.
+        passed: to launches, since somebody last emptied it.
 
     Args:
         known: rows of the file of known kernels.
@@ -40,6 +47,7 @@ class DryDevice(Device):
         super().__init__(arch)
         self.modules: dict[Variant, KnownModule] = {}
         self.compiled = 0
+        self.passed: list[Passed] = []
         self._known = {one.variant: one for one in known if one.arch == arch}
 
     def compile(self, source: str, *, name: str, arch: str, defines: tuple[str, ...]) -> CompiledModule:
@@ -55,4 +63,4 @@ class DryDevice(Device):
 
     def load(self, module: Any) -> Mapping[str, Any]:
         """Idle kernels of the module's names."""
-        return {name: _Idle() for name in self.modules[Variant.of(module)].entries}
+        return {name: _Idle(self.passed) for name in self.modules[Variant.of(module)].entries}
