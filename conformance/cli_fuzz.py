@@ -66,7 +66,7 @@ def fuzz(
         if cluster is None:
             _must_be_there(setup.targets, setup.archs)
         console = FuzzConsole(crashes=crash_dir, page=where, err=sys.stderr)
-        search = Search(chosen, setup, corpus, seed, examples, limit, max(1, jobs))
+        search = Search(chosen, setup, corpus, seed, examples, limit)
         campaign = Campaign(search, _crew(search, cluster, jobs, console))
         console.campaign = campaign
         code = follow(campaign, console, events)

@@ -75,6 +75,9 @@ def load_ray() -> Any:
 class Actors(Generic[Task, Answer]):
     """Workers of a cluster.
 
+    Attributes:
+        count: how many there are at most.
+
     Args:
         make: makes, on a worker, the function that does tasks.
         cluster: where, and how many.
@@ -92,12 +95,12 @@ class Actors(Generic[Task, Answer]):
         self._again: deque[Task] = deque()
         self._losses: Counter[Task] = Counter()
         self._deaths = 0
-        self._count = self.cluster.workers or self._suitable()
+        self.count = self.cluster.workers or self._suitable()
 
     @property
     def room(self) -> bool:
         """Whether a task may be handed out."""
-        return not self._again and len(self._busy) < self._count
+        return not self._again and len(self._busy) < self.count
 
     def hand_out(self, task: Task) -> None:
         """Begin a task, on a worker of before or a new one."""
@@ -106,7 +109,7 @@ class Actors(Generic[Task, Answer]):
 
     def take(self) -> Iterator[Answered[Task, Answer] | Lost[Task]]:
         """Wait until a task ends; nothing where none runs. Raises: what a task raised."""
-        while self._again and len(self._busy) < self._count:
+        while self._again and len(self._busy) < self.count:
             self.hand_out(self._again.popleft())
         if not self._busy:
             return

@@ -36,6 +36,11 @@ class ClusterCrew:
         self._count = 0
 
     @property
+    def width(self) -> int:
+        """See `Crew`."""
+        return self._workers.count
+
+    @property
     def room(self) -> bool:
         """See `Crew`."""
         return self._workers.room

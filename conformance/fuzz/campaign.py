@@ -42,7 +42,6 @@ class Search:
         seed: of the whole search.
         examples: trials to draw; None where time ends it.
         seconds: after which nothing more is drawn; None where the count ends it.
-        jobs: rounds that are played at a time.
     """
 
     contracts: tuple[str, ...]
@@ -51,12 +50,10 @@ class Search:
     seed: int = 0
     examples: int | None = None
     seconds: float | None = None
-    jobs: int = 1
 
-    @property
-    def slice_s(self) -> float:
-        """Seconds of one round: a search reaches every contract twice, however dear their trials are."""
-        return max(LEAST_SLICE_S, self.jobs * (self.seconds or 0) / (2 * len(self.contracts)))
+    def slice_s(self, width: int) -> float:
+        """Seconds of one round, of `width` at a time: every contract has two, however dear its trials are."""
+        return max(LEAST_SLICE_S, width * (self.seconds or 0) / (2 * len(self.contracts)))
 
 
 @dataclass(frozen=True)
@@ -72,6 +69,10 @@ class LostRound:
 
 class Crew(Protocol):
     """Who plays rounds: this process, several, or a cluster."""
+
+    @property
+    def width(self) -> int:
+        """Rounds that are played at a time."""
 
     @property
     def room(self) -> bool:
@@ -99,6 +100,7 @@ class Alone:
     """Plays rounds in this process, one after another."""
 
     player: Player
+    width = 1
     _work: list[Work] = field(default_factory=list)
 
     @property
@@ -235,7 +237,7 @@ class Campaign(Run):
         seed = int(np.random.SeedSequence([self.search.seed, place, turn + 1]).generate_state(1)[0])
         left = None if self.search.seconds is None else max(0.0, self.search.seconds - self.seconds)
         if left is not None and examples:
-            left = min(left, self.search.slice_s)
+            left = min(left, self.search.slice_s(self._crew.width))
         begun = self._begun.get(name, ())[-MAX_BEGUN:]
         return Work(name, seed, examples, dict(self._known[name]), begun, again, left, max(0, turn))
 

@@ -67,6 +67,11 @@ class LocalCrew:
         self._is_warm = False
 
     @property
+    def width(self) -> int:
+        """See `Crew`."""
+        return self._jobs
+
+    @property
     def room(self) -> bool:
         """See `Crew`."""
         return len(self._running) + len(self._waiting) < (self._jobs if self._is_warm else 1)

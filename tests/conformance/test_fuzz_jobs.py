@@ -20,7 +20,7 @@ QUANTIZE = "ninfer_quantize"
 def campaign(folder: Path, examples: int, tell: Tell, fault: str | None = None) -> tuple[Campaign, LocalCrew]:
     setup = Setup((Target.SIM,), ("sm_90a",), folder / "crashes", fault)
     crew = LocalCrew(setup, 2, tell)
-    return Campaign(Search((QUANTIZE,), setup, folder / "corpus", 3, examples, jobs=2), crew), crew
+    return Campaign(Search((QUANTIZE,), setup, folder / "corpus", 3, examples), crew), crew
 
 
 def events_of(run: Campaign) -> list[Event]:
