@@ -298,7 +298,7 @@ class Session(Run):
         findings = tuple(differences(attempt.case, results))
         record = attempt.record(*results)
         targets = tuple(place.target for place in results)
-        why = partial(self._why_differing, attempt, results)
+        why = partial(self._why_differing, attempt, results, findings)
         yield from self._settle(record, attempt, targets, findings, why)
         yield TargetsCompared(record.case, targets, not findings)
 
@@ -327,8 +327,10 @@ class Session(Run):
     def _why(self, record: CrashRecord, attempt: "_Attempt", result: CaseResult) -> Why | None:
         return self._reasons_for(attempt).of(result, attempt.inputs, record.coordinates[0].arch)
 
-    def _why_differing(self, attempt: "_Attempt", results: Mapping[Coordinates, CaseResult]) -> Why | None:
-        return self._reasons_for(attempt).of_difference(results, attempt.inputs)
+    def _why_differing(
+        self, attempt: "_Attempt", results: Mapping[Coordinates, CaseResult], findings: tuple[Finding, ...]
+    ) -> Why | None:
+        return self._reasons_for(attempt).of_difference(results, findings, attempt.inputs) if findings else None
 
     def _reasons_for(self, attempt: "_Attempt") -> "Reasons":
         from tileproof.conformance.triage.first import Reasons  # here: it loads slowly, and most runs need none

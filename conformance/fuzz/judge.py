@@ -8,7 +8,7 @@ from tileproof.conformance.case import Case
 from tileproof.conformance.contract import Arrays
 from tileproof.conformance.crash import CrashFolder, CrashRecord
 from tileproof.conformance.events import CaseErrored, CaseFinished, CaseNotRun, Event, FindingFound, TargetUnavailable
-from tileproof.conformance.finding import Why
+from tileproof.conformance.finding import Finding, Why
 from tileproof.conformance.fuzz.trial import Trial
 from tileproof.conformance.run_case import CaseResult
 from tileproof.conformance.session import GivenInputs, Plan, Session
@@ -99,5 +99,5 @@ class _Plain(Session):
     def _why(self, record: CrashRecord, attempt: object, result: CaseResult) -> Why | None:
         return None
 
-    def _why_differing(self, attempt: object, results: Mapping[Coordinates, CaseResult]) -> Why | None:
+    def _why_differing(self, attempt: object, results: object, findings: tuple[Finding, ...]) -> Why | None:
         return None

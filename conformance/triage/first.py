@@ -57,14 +57,16 @@ class Reasons:
         self._told |= keys
         return self._timed(lambda: self._first(self._scene(result, inputs, arch)))
 
-    def of_difference(self, results: Mapping[Coordinates, CaseResult], inputs: Arrays) -> Why | None:
-        """The first explanation of a difference between two targets; None where one like it has been explained."""
+    def of_difference(
+        self, results: Mapping[Coordinates, CaseResult], findings: Sequence[Finding], inputs: Arrays
+    ) -> Why | None:
+        """The first explanation of a difference between two targets; None where all its signatures have been."""
         (first, ours), (second, theirs) = list(results.items())[:2]
         case = ours.case
-        key = (case.contract, case.kernel, f"{first.target} and {second.target}")
-        if key in self._told:
+        keys = {(case.contract, case.kernel, finding.signature) for finding in findings}
+        if keys <= self._told:
             return None
-        self._told.add(key)
+        self._told |= keys
         sides = Side(first, ours.outputs), Side(second, theirs.outputs)
         return self._timed(lambda: self._between(self._pair(case, sides, inputs)))
 

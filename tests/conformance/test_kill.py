@@ -111,9 +111,10 @@ def test_ctrl_c_ends_a_run_and_leaves_no_case_out(tmp_path: Path, jobs: str) -> 
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_a_search_with_what_it_has_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_ends_a_search_with_what_it_has_found(tmp_path: Path, jobs: str) -> None:
     path = tmp_path / "run.ndjson"
-    process = start(tmp_path, "fuzz", "metainfer_pack", "--seconds", "100", "--events", str(path))
+    process = start(tmp_path, "fuzz", "metainfer_pack", "--seconds", "100", "--jobs", jobs, "--events", str(path))
     wait_for(path, '"case-finished"', 1, process)
     code, out, err = interrupt(process)
     events = list(read_events(path))
