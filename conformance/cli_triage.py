@@ -32,7 +32,7 @@ def triage(
     folder = CrashFolder(crash_dir)
     for path in [folder.find(name) for name in crashes]:
         with registered(contracts_of(page or ())):
-            answer = explain(path)
+            answer = explain(path, pages=page or ())
         say(f"{path.stem}  {answer.record.case}")
         for place, one in enumerate(answer.explanations[:MOST_TOLD], 1):
             say(f"  {place}. {one}")

@@ -3,7 +3,7 @@
 Where two targets differed it runs on both, if both can run here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -39,19 +39,20 @@ class Answer:
     explanations: tuple[Explanation, ...]
 
 
-def explain(path: Path, runners: Mapping[Target, Runner] | None = None) -> Answer:
+def explain(path: Path, runners: Mapping[Target, Runner] | None = None, pages: Sequence[Path] = ()) -> Answer:
     """Runs the case of a crash file on the simulator and explains what it finds.
 
     Args:
         path: of the file.
         runners: for a difference between targets, one for each; None for the usual ones.
+        pages: of users, which these load.
 
     Raises:
         Refusal: the file is damaged, or its case or fault is unknown.
     """
     record, inputs = read_crash(path)
     if len(record.coordinates) > 1 and inputs is not None:
-        return Answer(record, _difference(record, inputs, runners))
+        return Answer(record, _difference(record, inputs, runners, pages))
     return _on_simulator(record, inputs)
 
 
@@ -66,11 +67,11 @@ def _on_simulator(record: CrashRecord, inputs: Arrays | None) -> Answer:
 
 
 def _difference(
-    record: CrashRecord, inputs: Arrays, runners: Mapping[Target, Runner] | None
+    record: CrashRecord, inputs: Arrays, runners: Mapping[Target, Runner] | None, pages: Sequence[Path]
 ) -> tuple[Explanation, ...]:
     """Of two targets; where one cannot run here, of the simulator alone and what was told when they differed."""
     case, chosen = known_case(record), find_fault(record.fault) if record.fault else None
-    used = runners or runners_for(record.coordinates, deadline_s=None)
+    used = runners or runners_for(record.coordinates, deadline_s=None, pages=pages)
     try:
         found = {}
         for place in record.coordinates:
