@@ -16,6 +16,7 @@ from tileproof.oracle.refusal import Refusal
 
 MAX_TEXT_BYTES = 1 << 26
 """Of CUDA source and PTX: generated kernels take some megabytes."""
+_PIECE_BYTES = 1 << 18
 
 _KINDS: Mapping[str, Callable[[int], bool]] = {
     "a folder": stat.S_ISDIR,
@@ -51,10 +52,20 @@ def read_given(path: Path, most_bytes: int, *, hint: str = "") -> bytes:
     """All bytes of a file. Raises: Refusal, as `opened`, and of a file of more than `most_bytes`."""
     with opened(path, hint=hint) as file:
         size = os.fstat(file.fileno()).st_size
-        data = b"" if size > most_bytes else file.read(most_bytes + 1)
+        data = b"" if size > most_bytes else _up_to(file, most_bytes + 1)
     if max(size, len(data)) > most_bytes:
         raise Refusal(f"{path}: {max(size, len(data))} bytes, more than the {most_bytes} that are read", hint=hint)
     return data
+
+
+def _up_to(file: BinaryIO, most_bytes: int) -> bytes:
+    """Piece by piece, since `read` makes room for all that it is asked for."""
+    pieces = iter(lambda: file.read(min(_PIECE_BYTES, most_bytes - total)), b"")
+    found, total = [], 0
+    for piece in pieces:
+        found.append(piece)
+        total += len(piece)
+    return b"".join(found)
 
 
 def read_given_text(path: Path, most_bytes: int = MAX_TEXT_BYTES, *, hint: str = "", no_text: str = "") -> str:

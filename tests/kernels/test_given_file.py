@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -74,6 +75,17 @@ def test_a_file_is_read_up_to_its_limit_and_not_beyond(tmp_path: Path) -> None:
     assert read_given(path, MOST) == b"x" * MOST
     with pytest.raises(Refusal, match="1000 bytes, more than the 999"):
         read_given(path, MOST - 1)
+
+
+def test_a_small_file_takes_little_memory_whatever_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 1_000_000)
+    tracemalloc.start()
+    try:
+        assert len(read_given(path, 1 << 40)) == 1_000_000
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_file_that_says_that_it_is_empty_is_bounded_all_the_same() -> None:
