@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileproof.conformance.records import parse_json, shorten
+from tileproof.conformance.visible import visible
 from tileproof.kernels.given_file import opened
 from tileproof.oracle.refusal import Refusal
 
@@ -105,7 +106,9 @@ def read_input(argument: str, *, rows: int | None = None) -> InputFile:
     except (MemoryError, OverflowError):
         raise Refusal(f"{path}: needs more memory than there is", hint="name one tensor as FILE:NAME") from None
     if not found.tensors:
-        reasons = "; ".join(f"{skipped.name}: {skipped.reason}" for skipped in found.skipped[:3]) or "it is empty"
+        reasons = (
+            "; ".join(f"{visible(skipped.name)}: {skipped.reason}" for skipped in found.skipped[:3]) or "it is empty"
+        )
         raise Refusal(f"{path}: no tensor to take ({reasons})", hint=f"taken are 2-D tensors of {_TAKEN_NAMES}")
     return found if rows is None else replace(found, tensors=tuple(_cut(tensor, rows) for tensor in found.tensors))
 
@@ -152,7 +155,7 @@ def _split(argument: str) -> tuple[Path, str]:
 
 def _take(path: Path, entries: list[_Entry], wanted: str) -> InputFile:
     if wanted != "*" and not any(_matches(entry.name, wanted) for entry in entries):
-        shown = ", ".join(entry.name for entry in entries[:8]) + (" ..." if len(entries) > 8 else "")
+        shown = ", ".join(visible(entry.name) for entry in entries[:8]) + (" ..." if len(entries) > 8 else "")
         raise Refusal(f"{path}: holds no tensor {wanted!r}", hint=f"it holds {shown or 'none'}")
     tensors, skipped = [], []
     for index, entry in enumerate(entries):
@@ -227,7 +230,7 @@ def _npz_entries(path: Path, file: BinaryIO) -> Iterator[_Entry]:
 
 
 def _npz_entry(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> _Entry:
-    what, name = f"{path}:{member.filename}", member.filename.removesuffix(".npy")
+    what, name = f"{path}:{visible(member.filename)}", member.filename.removesuffix(".npy")
     if member.file_size > MAX_TENSOR_BYTES:
         raise Refusal(f"{what}: {member.file_size} bytes, more than the {MAX_TENSOR_BYTES} that are taken")
 
@@ -263,7 +266,7 @@ def _safetensors_entries(path: Path, file: BinaryIO) -> Iterator[_Entry]:
     begin = 8 + header_bytes
     for name, fields in header.items():
         if name != "__metadata__":
-            yield _safetensors_entry(f"{path}:{name}", name, fields, file, begin, size)
+            yield _safetensors_entry(f"{path}:{visible(name)}", name, fields, file, begin, size)
 
 
 def _safetensors_entry(what: str, name: str, fields: Any, file: BinaryIO, begin: int, size: int) -> _Entry:

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -24,9 +25,11 @@ from tileproof.conformance.events import (
     event_line,
 )
 from tileproof.conformance.finding import Place, Proof, Why
+from tileproof.conformance.input_file import read_input
 from tileproof.conformance.session import Plan, Session
 from tileproof.conformance.target import Target
 from tileproof.conformance.visible import visible, visible_data, visible_lines
+from tileproof.oracle.refusal import Refusal
 
 ESCAPE, BELL, BACK, RIGHT_TO_LEFT, WIDTH_0 = "\x1b[2J\x1b]0;title\x07", "\x07", "a\bb", "\u202e", "\u200b"
 HOSTILE = f"{ESCAPE}{BELL}{BACK}{RIGHT_TO_LEFT}{WIDTH_0}\x9b31m\r\u2028\ud800 ```| <script>"
@@ -128,6 +131,22 @@ def test_no_name_of_a_tensor_acts_where_it_is_skipped(tmp_path: Path, capsys: py
     path.write_bytes(len(header).to_bytes(8, "little") + header + b"\0")
     assert cli.main(["check", "--input", str(path)]) == 2
     assert acts(capsys.readouterr().err) == set()
+
+
+@pytest.mark.parametrize("name", ["a\nhint: run this", "a\r\nb", "\x1b[2J"])
+def test_a_refusal_of_a_tensor_is_one_line_whatever_its_name(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive, tensors = tmp_path / "w.npz", tmp_path / "w.safetensors"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr(f"{name}.npy", b"no array")
+    header = json.dumps({name: {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 4]}}).encode()
+    tensors.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    for path in (archive, tensors):
+        with pytest.raises(Refusal) as caught:
+            read_input(str(path))
+        assert acts(caught.value.message) == set()
+        assert "\n" not in caught.value.message
 
 
 def test_no_name_in_ptx_acts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
