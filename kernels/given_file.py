@@ -60,12 +60,12 @@ def read_given(path: Path, most_bytes: int, *, hint: str = "") -> bytes:
 
 def _up_to(file: BinaryIO, most_bytes: int) -> bytes:
     """Piece by piece, since `read` makes room for all that it is asked for."""
-    pieces = iter(lambda: file.read(min(_PIECE_BYTES, most_bytes - total)), b"")
-    found, total = [], 0
-    for piece in pieces:
-        found.append(piece)
-        total += len(piece)
-    return b"".join(found)
+    pieces: list[bytes] = []
+    left = most_bytes
+    while piece := file.read(min(_PIECE_BYTES, left)):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
 
 
 def read_given_text(path: Path, most_bytes: int = MAX_TEXT_BYTES, *, hint: str = "", no_text: str = "") -> str:
