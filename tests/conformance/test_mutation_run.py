@@ -102,7 +102,7 @@ def test_a_mutant_whose_time_runs_out_is_unfinished_and_counts_against_the_suite
 def test_cases_that_reach_an_instruction_come_cheapest_first(campaign: Campaign) -> None:
     found = campaign.reach.cases(first(campaign, "drop-store", "st.global"))
     costs = [campaign.reach.cost[case] for case in found]
-    assert len(costs) == 4
+    assert len(costs) >= 4
     assert costs == sorted(costs)
     assert all(case.route == "scalar" for case in found)
 
