@@ -17,8 +17,9 @@ from tileproof.kernels.fp8_quantize_rows import NAME, SOURCE
 from tileproof.simulators.ptx.device import Device
 
 CONTRACT = contracts()["ninfer_quantize"]
-FOLDER = Path(__file__).parents[2] / "docs" / "evidence" / "h200-2026-11-30"
-DIGESTS = sorted(path.name for path in FOLDER.glob("*cases.json"))
+FOLDER = Path(__file__).parents[2] / "docs" / "evidence"
+FIRST = "h200-2026-11-30"
+DIGESTS = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.glob("h200-*/*cases.json"))
 
 
 @cache
@@ -48,13 +49,13 @@ def test_only_outputs_that_a_contract_leaves_open_differ_between_the_devices(nam
 
 def test_the_ptx_that_ran_on_the_gpu_is_the_ptx_that_is_simulated() -> None:
     module = compile_source(SOURCE, name=f"{NAME}.cu")
-    recorded = evidence("quantize_rows.json")
+    recorded = evidence(f"{FIRST}/quantize_rows.json")
     assert module.compiler == recorded["compiler"]
     assert hashlib.sha256(module.ptx.encode()).hexdigest() == recorded["ptx_sha256"]
 
 
 def test_the_gpu_alone_gave_the_bytes_that_both_devices_gave() -> None:
-    confirmed = evidence("confirmed.json")
+    confirmed = evidence(f"{FIRST}/confirmed.json")
     both = [evidence(name)["digests"] for name in DIGESTS]
     assert confirmed["failed"] == []
     assert sum(len(group["cases"]) for group in confirmed["launched"]) == confirmed["passed"]
