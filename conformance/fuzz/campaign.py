@@ -143,7 +143,7 @@ class Campaign(Run):
         wrong: what is wrong with files of the corpus.
         lost: rounds that nobody could play: a search that found nothing is then none that may say so.
         barren: contracts of which nothing that can run could be drawn.
-        reached: trials that ended, by contract and route.
+        reached: trials that ended on the first target, by contract and route.
         lines: of PTX that trials ran, by contract, of those whose lines were counted.
 
     Args:
@@ -252,7 +252,8 @@ class Campaign(Run):
     def _done(self, done: Done) -> Iterator[Event]:
         name = done.work.contract
         self.barren |= {name} if done.is_barren else set()
-        self.reached[name].update(event.route for event in done.events if isinstance(event, CaseFinished))
+        ended = (event for event in done.events if isinstance(event, CaseFinished))
+        self.reached[name].update(one.route for one in ended if one.target is self.search.setup.targets[0])
         self.lines[name].update(*(one.lines for one in done.shows))
         self._known[name] |= done.crashes
         self.shrinking += done.shrinking
