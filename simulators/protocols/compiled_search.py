@@ -5,10 +5,15 @@ put down as a question, and asked of the model in Python.
 
 The queue is the list of all states, in the order in which they were found: breadth first, with the one that each was
 found from. The table holds numbers of states, each with some bits of the state's hash, so that it is small and a state
-that is new is mostly known to be so at the first look. Successors of a batch of states are made first and looked up
-then, so that the processor waits for many lines of memory at once.
+that is new is mostly known to be so at the first look. Successors of a batch of states are made first (`expand`) and
+looked up then (`enter`), so that the processor waits for many lines of memory at once, and so that several threads can
+make them (`side_by_side.py`).
+
+What a step *does* is two rows of bits: those that it changes, and those that it looks at. What others *mind* is two
+rows, too: what they mind being changed, and being looked at. Two of them meet where they have a bit in common.
 
 NOTE: everything that is compiled stands in this file: the cache watches no other.
+NOTE: indices are unsigned wherever states are made: of a signed one compiled code asks first whether it is negative.
 """
 
 from typing import Any, NamedTuple
@@ -20,12 +25,16 @@ from numpy.typing import NDArray
 from tileproof.oracle.numbers.compiled import borrowing, borrowing_inlined
 from tileproof.simulators.protocols.tables import Ints, Ints32, Tables, Words
 
-# Why `advance` came back.
+# An index or a row of bits: in compiled code of 64 bits without a sign.
+Unsigned = Any
+
+# Why a search came back.
 DONE, FULL, ASKS, BROKEN, STUCK, CLASH, PAUSED = range(7)
 # Slots of the numbers that it keeps between calls. AT_PROCESS is who clashes, BESIDE whether not by its thread;
-# LEVEL_END is the first state that lies deeper than DEPTH.
-NEXT, COUNT, STEPS, ENDS, AT_STATE, AT_CODE, AT_PROCESS, BESIDE, ASKED, DEPTH, LEVEL_END, UNTIL = range(12)
-NOTES = 12
+# LEVEL_END is the first state that lies deeper than DEPTH; BACK is how many states have been seen of which no successor
+# was found later than they were.
+NEXT, COUNT, STEPS, ENDS, AT_STATE, AT_CODE, AT_PROCESS, BESIDE, ASKED, DEPTH, LEVEL_END, UNTIL, BACK = range(13)
+NOTES = 13
 
 BATCH = 64
 LONGEST_STROLL = 10_000
@@ -33,54 +42,70 @@ LONGEST_STROLL = 10_000
 ROLE_BITS = 4
 # Asked of a process whose cell is new.
 CELL = -1
-# In a tree: not known yet; a process waits. Nodes are more than 0, and leaf n is WAIT - 1 - n.
-UNKNOWN, WAIT = 0, -1
-_GOES = 1
+# In a tree: not known yet. Nodes are odd, and leaf n is 2 n.
+UNKNOWN = 0
+_WAITS, _GOES = range(2)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _NUMBER = np.uint64(0xFFFFFFFF)
-# Of what is touched: looked at, and changed.
-_SEEN, _CHANGED = range(2)
-# Rows of the masks that say what is held: by someone and by more than one, so that nobody else changes it; and the
-# same for what nobody else looks at.
-_ANY, _ANY_TWICE, _DARK, _DARK_TWICE = range(4)
+_NONE = np.uint64(0xFFFFFFFFFFFFFFFF)
+_0, _1, _2, _3 = (np.uint64(number) for number in range(4))
+# A node, from its lowest bit on: 1, a word, a shift, a mask of at most six bits, and the reference for value 0.
+_WORD_AT, _SHIFT_AT, _MASK_AT, _FIRST_AT = (np.uint64(shift) for shift in (1, 8, 16, 24))
+_WORD_MASK, _BYTE = np.uint64(127), np.uint64(255)
+# Where the cell of a process is: its word, shift and bits, and whether it is not the first of its role.
+_PLACE_SHIFT_AT, _PLACE_BITS_AT, _PLACE_AGAIN_AT = (np.uint64(shift) for shift in (4, 10, 16))
+_PLACE_WORD, _PLACE_MASK = np.uint64(15), np.uint64(63)
 
 
 class Memory(NamedTuple):
-    """What processes can do, by their cells and the shared numbers.
+    """What processes can do, by their cells and the shared numbers. Leaf 0 is none.
 
     Args:
-        table: [power of two], where keys of cells are found by their hash: their number and 1, 0 where there is none.
+        direct: [room], by `tables.direct` and the cell, its number and 1, 0 where there is none: for narrow cells.
+        table: [power of two], where keys of wide cells are found by their hash: the same.
         keys: [room], by cell, the cell and its role.
         roots: [room, 3], by cell, references to its trees: those of the thread from, to, and those of others to.
-        holds: [room, 2, words], by cell, bits that nobody else may change, and those that nobody else may look at.
+        holds: [room, 2 words], by cell, what it minds that others do.
         own: [room, 2], by cell, bits of it that its thread looks at, and that it changes.
-        refs: [room], references: UNKNOWN, a node, WAIT or a leaf.
-        nodes: [room, 4], word, shift and mask of the number that is looked at, and the reference for value 0.
-        changes: [room, words], by leaf, the bits of the state that change, those of the cell left out.
+        refs: [room], references: UNKNOWN, a node or a leaf.
+        does: [room, 2 words], by leaf, bits that it changes, those of the cell left out, and bits that it looks at, but
+            not those that it only adds to.
         cells: [room], by leaf, the cell afterwards.
-        codes: [room], by leaf, what the action answered.
+        codes: [room], by leaf, what the action answered; that a process waits is a leaf, too.
         alone: [room], by leaf, whether it may be taken alone.
-        sees: [room, words], by leaf, the bits that it looks at; those that it only adds to are not among them.
-        things: [room], by the reference to a tree, which of the things of its role it is; -1 for a thread's.
-        shared: [roles, things, 2, words], by thing beside a thread, bits that it looks at, and that it changes.
-        rows: [roles, things, 2], the same of the cell.
+        things: [room], by the reference to a tree, which of the things of its role it is; 0 for a thread's.
+        shared: [roles, things, 2 words], by thing beside a thread, all that it does.
+        rows: [roles, things, 2], bits of the cell that it changes, and that it looks at.
     """
 
-    table: Ints
-    keys: Ints
-    roots: Ints
+    direct: Ints32
+    table: Words
+    keys: Words
+    roots: Words
     holds: Words
-    own: Ints
-    refs: Ints
-    nodes: Ints
-    changes: Words
-    cells: Ints
-    codes: Ints
+    own: Words
+    refs: Words
+    does: Words
+    cells: Words
+    codes: Words
     alone: NDArray[np.bool_]
-    sees: Words
-    things: Ints
+    things: Words
     shared: Words
-    rows: Ints
+    rows: Words
+
+
+class Queue(NamedTuple):
+    """States in the order in which they were found, with room for more.
+
+    Args:
+        states: [room, words].
+        parents: by state, the one that it was found from.
+        lasts: by state, 1 and that of its successors which was found last; 0 where there is none, and before.
+    """
+
+    states: Words
+    parents: Ints32
+    lasts: Ints32
 
 
 class Room(NamedTuple):
@@ -90,13 +115,16 @@ class Room(NamedTuple):
         at: [words], the state that is looked at.
         cells: [processes], its cells.
         ids: [processes], their numbers in the memory.
-        held: [4, words], bits that processes of this state hold.
+        who: [processes + 1], those to look at: of processes with one role and cell the first, where rows are sorted.
+        ends: [processes, trees], the leaves at which the trees of a process end.
+        held: [2 words], what processes of this state mind.
+        others: [2 words], what all but one mind.
         taken: [processes, things], which of the things beside threads are not put off.
-        touched: [2, words], bits that what is taken looks at, and that it changes.
-        rows: [processes, 2], the same of each cell.
+        touched: [2 words], what is taken minds.
+        rows: [processes, 2], bits of each cell that what is taken looks at, and that it changes.
         asked: [room, 2], processes and references, or CELL, of which the memory does not know enough.
         asked_at: [room, words], the states in which that is so.
-        clash: [2, words], bits that a process changed, and that it looked at, though another one holds them so.
+        clash: [2 words], bits that a process changed, and that it looked at, though another one minds.
         out: [successors, words], of a batch.
         origin: [successors], the state that each is of.
         hashes: [successors], of each.
@@ -104,40 +132,56 @@ class Room(NamedTuple):
     """
 
     at: Words
-    cells: Ints
-    ids: Ints
+    cells: Words
+    ids: Words
+    who: Words
+    ends: Words
     held: Words
+    others: Words
     taken: NDArray[np.bool_]
     touched: Words
-    rows: Ints
+    rows: Words
     asked: Ints
     asked_at: Words
     clash: Words
     out: Words
-    origin: Ints
+    origin: Ints32
     hashes: Words
     found: Ints
 
 
-def room_for(processes: int, words: int, things: int, most: int) -> Room:
-    """Room for a batch of states with at most so many successors, and so many things beside a thread, each."""
-    count = BATCH * most
+def room_for(processes: int, words: int, things: int, most: int, count: int) -> Room:
+    """Room for so many successors, of states with at most so many each, and so many things beside a thread."""
+    questions = BATCH * (processes + 2 * most)
     return Room(
-        np.zeros(words, np.uint64),
-        np.zeros(processes, np.int64),
-        np.zeros(processes, np.int64),
-        np.zeros((4, words), np.uint64),
-        np.zeros((processes, things), np.bool_),
-        np.zeros((2, words), np.uint64),
-        np.zeros((processes, 2), np.int64),
-        np.zeros((BATCH * (processes + 2 * most), 2), np.int64),
-        np.zeros((BATCH * (processes + 2 * most), words), np.uint64),
-        np.zeros((2, words), np.uint64),
-        np.zeros((count, words), np.uint64),
-        np.zeros(count, np.int64),
-        np.zeros(count, np.uint64),
-        np.zeros(count, np.int64),
+        at=np.zeros(words, np.uint64),
+        cells=np.zeros(processes, np.uint64),
+        ids=np.zeros(processes, np.uint64),
+        who=np.zeros(processes + 1, np.uint64),
+        ends=np.zeros((processes, most), np.uint64),
+        held=np.zeros(2 * words, np.uint64),
+        others=np.zeros(2 * words, np.uint64),
+        taken=np.zeros((processes, things), np.bool_),
+        touched=np.zeros(2 * words, np.uint64),
+        rows=np.zeros((processes, 2), np.uint64),
+        asked=np.zeros((questions, 2), np.int64),
+        asked_at=np.zeros((questions, words), np.uint64),
+        clash=np.zeros(2 * words, np.uint64),
+        out=np.zeros((count, words), np.uint64),
+        origin=np.zeros(count, np.int32),
+        hashes=np.zeros(count, np.uint64),
+        found=np.zeros(count, np.int64),
     )
+
+
+def node_of(word: int, shift: int, mask: int, first: int) -> int:
+    """A node: a look at some bits of a word, and the reference for value 0."""
+    return first << int(_FIRST_AT) | mask << int(_MASK_AT) | shift << int(_SHIFT_AT) | word << int(_WORD_AT) | 1
+
+
+def first_below(node: int) -> int:
+    """The reference to which a node leads for value 0."""
+    return node >> int(_FIRST_AT)
 
 
 @borrowing_inlined
@@ -147,13 +191,13 @@ def _copy(to: NDArray[Any], values: NDArray[Any]) -> None:
 
 
 @borrowing_inlined
-def _hashed(words: Words) -> np.uint64:
+def _hashed(words: Words) -> Unsigned:
     mixed = uint64(0)
     for word in words:
         mixed = (mixed ^ word) * _FACTOR
         mixed ^= mixed >> uint64(29)
     mixed *= _FACTOR
-    return mixed ^ mixed >> uint64(32)  # type: ignore[no-any-return]
+    return mixed ^ mixed >> uint64(32)
 
 
 @borrowing_inlined
@@ -165,376 +209,472 @@ def _same(a: Words, b: Words) -> bool:
 
 
 @borrowing_inlined
-def _entry(mixed: np.uint64, state: int) -> np.uint64:
+def _entry(mixed: Unsigned, state: int) -> Unsigned:
     """Of the table: a state's number and 1, and the upper half of its hash."""
-    return mixed & ~_NUMBER | uint64(state + 1)  # type: ignore[no-any-return]
+    return mixed & ~_NUMBER | uint64(state + 1)
 
 
 @borrowing_inlined
-def _slot(table: Words, states: Words, words: Words, mixed: np.uint64) -> int:
+def _slot(table: Words, states: Words, words: Words, mixed: Unsigned) -> Unsigned:
     """Where a state is in the table, or the free place where it belongs."""
-    last = table.size - 1
-    slot = int64(mixed) & last
-    while table[slot] != 0:
+    last = uint64(table.size - 1)
+    slot = mixed & last
+    while table[slot] != _0:
         entry = table[slot]
-        if (entry ^ mixed) >> uint64(32) == 0 and _same(states[int64(entry & _NUMBER) - 1], words):
+        if (entry ^ mixed) >> uint64(32) == _0 and _same(states[(entry & _NUMBER) - _1], words):
             break
-        slot = (slot + 1) & last
-    return int(slot)
+        slot = (slot + _1) & last
+    return slot
 
 
 @borrowing_inlined
-def _put(words: Words, tables: Tables, process: int, cell: int) -> None:
-    place = tables.cells[process]
-    words[place[0]] = words[place[0]] & ~(uint64(place[2]) << uint64(place[1])) | uint64(cell) << uint64(place[1])
+def _put(words: Words, place: Unsigned, cell: Unsigned) -> None:
+    word, shift = place & _PLACE_WORD, place >> _PLACE_SHIFT_AT & _PLACE_MASK
+    mask = (_1 << (place >> _PLACE_BITS_AT & _PLACE_MASK)) - _1
+    words[word] = words[word] & ~(mask << shift) | cell << shift
 
 
 @borrowing_inlined
-def _place(words: Words, tables: Tables, process: int, cell: int, cells: Ints, sorts: bool) -> None:
+def _place(words: Words, tables: Tables, process: Unsigned, cell: Unsigned, cells: Words, sorts: bool) -> None:
     """Put the new cell of a process where it belongs."""
-    at = process
+    at, places = process, tables.places
     if sorts:
-        first, behind = tables.cells[process, 4], tables.cells[process, 5]
-        while at > first and cells[at - 1] > cell:
-            _put(words, tables, at, cells[at - 1])
-            at -= 1
-        while at + 1 < behind and cells[at + 1] < cell:
-            _put(words, tables, at, cells[at + 1])
-            at += 1
-    _put(words, tables, at, cell)
+        first, behind = tables.firsts[process], tables.behinds[process]
+        while at > first and cells[at - _1] > cell:
+            _put(words, places[at], cells[at - _1])
+            at -= _1
+        while at + _1 < behind and cells[at + _1] < cell:
+            _put(words, places[at], cells[at + _1])
+            at += _1
+    _put(words, places[at], cell)
 
 
 @borrowing_inlined
-def _cell_slot(memory: Memory, key: int) -> int:
-    """Where a cell is in the memory's table, or the free place where it belongs."""
-    last = memory.table.size - 1
-    slot = int64(uint64(key) * _FACTOR >> uint64(32)) & last
-    while memory.table[slot] != 0 and memory.keys[memory.table[slot] - 1] != key:
-        slot = (slot + 1) & last
-    return int(slot)
+def _cell_slot(memory: Memory, key: Unsigned) -> Unsigned:
+    """Where a wide cell is in the memory's table, or the free place where it belongs."""
+    last = uint64(memory.table.size - 1)
+    slot = key * _FACTOR >> uint64(32) & last
+    while memory.table[slot] != _0 and memory.keys[memory.table[slot] - _1] != key:
+        slot = (slot + _1) & last
+    return slot
 
 
 @borrowing
-def remember(memory: Memory, begin: int, end: int) -> None:
-    """Put the cells from `begin` to `end` into the memory's table."""
-    for cell in range(begin, end):
-        memory.table[_cell_slot(memory, memory.keys[cell])] = cell + 1
+def remember(tables: Tables, memory: Memory, begin: int, end: int) -> None:
+    """Put the cells from `begin` to `end` where they are found."""
+    for number in range(begin, end):
+        key = memory.keys[number]
+        direct = tables.direct[key & uint64((1 << ROLE_BITS) - 1)]
+        if direct != _NONE:
+            memory.direct[direct + (key >> uint64(ROLE_BITS))] = number + 1
+        else:
+            memory.table[_cell_slot(memory, key)] = number + 1
 
 
 @borrowing_inlined
-def _question(room: Room, process: int, ref: int, notes: Ints) -> None:
+def _question(room: Room, process: Unsigned, ref: int, notes: Ints) -> None:
     asked = notes[ASKED]
-    room.asked[asked, 0], room.asked[asked, 1] = process, ref
+    room.asked[asked, 0], room.asked[asked, 1] = int64(process), ref
     _copy(room.asked_at[asked], room.at)
     notes[ASKED] += 1
 
 
 @borrowing_inlined
-def _look_up(tables: Tables, memory: Memory, room: Room, notes: Ints) -> bool:
-    """Find the cells of the state that is looked at; False, with the questions put down, where one is new."""
-    asked, words = notes[ASKED], room.at
-    for process in range(room.cells.size):
-        place = tables.cells[process]
-        cell = int64(words[place[0]] >> uint64(place[1])) & place[2]
-        room.cells[process] = cell
-        room.ids[process] = memory.table[_cell_slot(memory, cell << ROLE_BITS | place[3])] - 1
-        if room.ids[process] < 0:
+def _look_up(tables: Tables, memory: Memory, sorts: bool, room: Room) -> Unsigned:
+    """Find the cells of the state that is looked at; how many processes to look at, `_NONE` where a cell is new."""
+    words, count, before, is_new = room.at, _0, _0, False
+    for process in range(uint64(room.cells.size)):
+        place = tables.places[process]
+        mask = (_1 << (place >> _PLACE_BITS_AT & _PLACE_MASK)) - _1
+        cell = words[place & _PLACE_WORD] >> (place >> _PLACE_SHIFT_AT & _PLACE_MASK) & mask
+        direct = tables.directs[process]
+        if direct != _NONE:
+            number = uint64(memory.direct[direct + cell])
+        else:
+            number = memory.table[_cell_slot(memory, cell << uint64(ROLE_BITS) | tables.roles[process])]
+        # NOTE: nothing branches on what is found here: it differs from state to state.
+        room.cells[process], room.ids[process], room.who[count] = cell, number - _1, process
+        count += _1 - (place >> _PLACE_AGAIN_AT & uint64(cell == before) & uint64(sorts))
+        before = cell
+        is_new |= number == _0
+    return _NONE if is_new else count
+
+
+@borrowing_inlined
+def _ask_for_cells(room: Room, notes: Ints) -> None:
+    for process in range(uint64(room.ids.size)):
+        if room.ids[process] == _NONE:
             _question(room, process, CELL, notes)
-    return bool(asked == notes[ASKED])
 
 
 @borrowing_inlined
-def _walk(memory: Memory, words: Words, root: int) -> int:
-    """The reference at which a tree's way ends."""
-    ref = root
-    node = memory.refs[ref]
-    while node > 0:
-        look = memory.nodes[node]
-        ref = look[3] + (int64(words[look[0]] >> uint64(look[1])) & look[2])
-        node = memory.refs[ref]
-    return int(ref)
+def _gather(memory: Memory, room: Room, count: Unsigned) -> None:
+    """What the processes of a state mind."""
+    held = room.held
+    for bits in range(uint64(held.size)):
+        held[bits] = _0
+    for one in range(count):
+        cell = room.ids[room.who[one]]
+        for bits in range(uint64(held.size)):
+            held[bits] |= memory.holds[cell, bits]
 
 
 @borrowing_inlined
-def _looks_at_held(memory: Memory, words: Words, root: int, process: int, is_beside: bool, room: Room) -> bool:
-    """Whether a tree's way looks at what another process holds so that nobody else may; the first such look counts."""
-    end = memory.refs[_walk(memory, words, root)]
-    node = memory.refs[root]
-    while node > 0:
-        look = memory.nodes[node]
-        dark = room.held[_DARK, look[0]]
-        if not is_beside:
-            dark = room.held[_DARK_TWICE, look[0]] | dark & ~memory.holds[room.ids[process], 1, look[0]]
-        touched = dark & uint64(look[2]) << uint64(look[1])
-        if end < WAIT:
-            touched &= memory.sees[WAIT - 1 - end, look[0]]
-        if touched != 0:
-            room.clash[1, look[0]] = touched
+def _gather_others(memory: Memory, ids: Words, but: Unsigned, held: Words) -> None:
+    """What the processes of a state mind, one of them left out."""
+    for bits in range(uint64(held.size)):
+        held[bits] = _0
+        for process in range(uint64(ids.size)):
+            if process != but:
+                held[bits] |= memory.holds[ids[process], bits]
+
+
+@borrowing_inlined
+def _below(node: Unsigned, words: Words) -> Unsigned:
+    """The reference to which a node leads in a state."""
+    value = words[node >> _WORD_AT & _WORD_MASK] >> (node >> _SHIFT_AT & _BYTE) & (node >> _MASK_AT & _BYTE)
+    return (node >> _FIRST_AT) + value
+
+
+@borrowing_inlined
+def _walk(
+    memory: Memory, process: Unsigned, first: Unsigned, begin: Unsigned, end: Unsigned, room: Room, notes: Ints
+) -> bool:
+    """Go through some trees of a process to their ends, `first` being its first; whether each has an end.
+
+    A question is put down for one that has none.
+    """
+    known, words = True, room.at
+    for root in range(begin, end):
+        ref = memory.refs[root]
+        while ref & _1 != _0:
+            ref = memory.refs[_below(ref, words)]
+        room.ends[process, root - first] = ref >> _1
+        if ref == _0:
+            _question(room, process, int64(root), notes)
+            known = False
+    return known
+
+
+@borrowing_inlined
+def _all_alone(memory: Memory, process: Unsigned, count: Unsigned, room: Room) -> bool:
+    """Whether a process's thread, which has so many trees, can go on, and all that it can do may be taken alone."""
+    for tree in range(count):
+        if not memory.alone[room.ends[process, tree]]:
+            return False
+    return bool(count != _0)
+
+
+@borrowing_inlined
+def _walk_all(memory: Memory, partial: bool, room: Room, count: Unsigned, notes: Ints) -> Unsigned:
+    """Go through the trees of processes, but only to the first of which nothing need be looked at but what it may do
+    alone; `_NONE` if there is none. The trees of what happens beside threads come last.
+    """
+    for one in range(count):
+        process = room.who[one]
+        cell = room.ids[process]
+        first, behind = memory.roots[cell, _0], memory.roots[cell, _1]
+        known = _walk(memory, process, first, first, behind, room, notes)
+        if known and partial and _all_alone(memory, process, behind - first, room):
+            return process
+    for one in range(count):
+        process = room.who[one]
+        cell = room.ids[process]
+        _walk(memory, process, memory.roots[cell, _0], memory.roots[cell, _1], memory.roots[cell, _2], room, notes)
+    return _NONE
+
+
+@borrowing_inlined
+def _meet(does: Words, minds: Words) -> bool:
+    """Whether something does what others mind."""
+    for bits in range(uint64(minds.size)):
+        if does[bits] & minds[bits] != _0:
             return True
-        node = memory.refs[look[3] + (int64(words[look[0]] >> uint64(look[1])) & look[2])]
     return False
 
 
 @borrowing_inlined
-def _changes_held(memory: Memory, leaf: int, process: int, is_beside: bool, room: Room) -> bool:
-    """Whether a step changes what another process holds."""
-    clashes = False
-    for word in range(room.clash.shape[1]):
-        held = room.held[_ANY, word]
-        if not is_beside:
-            held = room.held[_ANY_TWICE, word] | held & ~memory.holds[room.ids[process], 0, word]
-        touched = held & memory.changes[leaf, word]
-        if touched != 0:
-            room.clash[0, word] |= touched
-            clashes = True
-    return clashes
+def _mind(minds: Words, does: Words) -> None:
+    """From now on it is minded what meets what was done: changing what it looked at, looking at what it changed."""
+    words = uint64(does.size) >> _1
+    for word in range(words):
+        minds[word] |= does[words + word]
+        minds[words + word] |= does[word]
 
 
 @borrowing_inlined
-def _gather(memory: Memory, room: Room) -> bool:
-    """What the processes of a state hold; whether that is anything."""
-    some = uint64(0)
-    for word in range(room.clash.shape[1]):
-        any_, any_twice, dark, dark_twice = uint64(0), uint64(0), uint64(0), uint64(0)
-        for process in range(room.ids.size):
-            held, hidden = memory.holds[room.ids[process], 0, word], memory.holds[room.ids[process], 1, word]
-            any_twice |= any_ & held
-            any_ |= held
-            dark_twice |= dark & hidden
-            dark |= hidden
-        room.held[_ANY, word], room.held[_ANY_TWICE, word] = any_, any_twice
-        room.held[_DARK, word], room.held[_DARK_TWICE, word] = dark, dark_twice
-        some |= any_
-    return bool(some != 0)
+def _clashes(memory: Memory, root: Unsigned, does: Words, room: Room) -> None:
+    """Put down what is changed that others mind, and the first look that they mind."""
+    words = uint64(room.at.size)
+    for word in range(words):
+        room.clash[word] |= does[word] & room.others[word]
+    ref = memory.refs[root]
+    while ref & _1 != _0:
+        dark = words + (ref >> _WORD_AT & _WORD_MASK)
+        looked = (ref >> _MASK_AT & _BYTE) << (ref >> _SHIFT_AT & _BYTE) & does[dark] & room.others[dark]
+        if looked != _0:
+            room.clash[dark] = looked
+            return
+        ref = memory.refs[_below(ref, room.at)]
 
 
 @borrowing_inlined
-def _is_again(tables: Tables, room: Room, process: int, sorts: bool) -> bool:
-    """Whether the process before has the same role and row: it can do the same."""
-    return bool(sorts and process > tables.cells[process, 4] and room.cells[process] == room.cells[process - 1])
+def _guard(
+    memory: Memory, process: Unsigned, root: Unsigned, is_beside: bool, does: Words, room: Room, notes: Ints
+) -> None:
+    """See whether others mind what a process does, or looks at to wait, which somebody minds."""
+    _gather_others(memory, room.ids, _NONE if is_beside else process, room.others)
+    if _meet(does, room.others):
+        _clashes(memory, root, does, room)
+        notes[AT_PROCESS], notes[BESIDE] = int64(process), is_beside
 
 
 @borrowing_inlined
-def _goes_alone(memory: Memory, room: Room, process: int, notes: Ints) -> bool:
-    """Whether the process's thread can go on, and all that it can do may be taken alone."""
-    first, behind = memory.roots[room.ids[process], 0], memory.roots[room.ids[process], 1]
-    for root in range(first, behind):
-        end = memory.refs[_walk(memory, room.at, root)]
-        if end == UNKNOWN:
-            _question(room, process, root, notes)
-            return False
-        if end == WAIT or not memory.alone[WAIT - 1 - end]:
-            return False
-    return bool(first < behind)
+def _touch_all(memory: Memory, room: Room, count: Unsigned) -> None:
+    """Put down what threads mind, and what is held."""
+    _copy(room.touched, room.held)
+    for one in range(count):
+        process = room.who[one]
+        cell = room.ids[process]
+        room.rows[process, _0], room.rows[process, _1] = memory.own[cell, _0], memory.own[cell, _1]
+        for tree in range(memory.roots[cell, _1] - memory.roots[cell, _0]):
+            _mind(room.touched, memory.does[room.ends[process, tree]])
 
 
 @borrowing_inlined
-def _try(
-    tables: Tables,
-    memory: Memory,
-    process: int,
-    root: int,
-    sorts: bool,
-    guards: bool,
-    room: Room,
-    count: int,
-    notes: Ints,
-) -> int:
-    """The successor by one tree, if there is one, as number `count` of the batch; how many there are then."""
-    is_beside, words = root >= memory.roots[room.ids[process], 1], room.at
-    end = memory.refs[_walk(memory, words, root)]
-    guards = guards and notes[AT_PROCESS] < 0
-    if guards and end != UNKNOWN and _looks_at_held(memory, words, root, process, is_beside, room):
-        notes[AT_PROCESS], notes[BESIDE] = process, is_beside
-    if end == UNKNOWN:
-        _question(room, process, root, notes)
-    if end >= WAIT:
-        return count
-    leaf = WAIT - 1 - end
-    if guards and _changes_held(memory, leaf, process, is_beside, room):
-        notes[AT_PROCESS], notes[BESIDE] = process, is_beside
-    successor = room.out[count]
-    for word in range(words.size):
-        successor[word] = words[word] ^ memory.changes[leaf, word]
-    _place(successor, tables, process, memory.cells[leaf], room.cells, sorts)
-    if memory.codes[leaf] != _GOES and notes[AT_CODE] == 0:
-        notes[AT_CODE] = memory.codes[leaf]
-    return count + 1
+def _is_met(memory: Memory, role: Unsigned, thing: Unsigned, process: Unsigned, room: Room) -> bool:
+    """Whether what is taken minds a thing beside a thread."""
+    own = memory.rows[role, thing, _0] & room.rows[process, _0] | memory.rows[role, thing, _1] & room.rows[process, _1]
+    return bool(own != _0) or _meet(memory.shared[role, thing], room.touched)
 
 
 @borrowing_inlined
-def _first_alone(tables: Tables, memory: Memory, sorts: bool, room: Room, notes: Ints) -> int:
-    """The first process of which nothing but what it may do alone need be looked at; as many as there are if none."""
-    for process in range(room.cells.size):
-        if not _is_again(tables, room, process, sorts) and _goes_alone(memory, room, process, notes):
-            return process
-    return room.cells.size
-
-
-@borrowing_inlined
-def _touch(memory: Memory, room: Room, root: int) -> None:
-    """Put down what a tree's way touches."""
-    ref, words = root, room.at
-    node = memory.refs[ref]
-    while node > 0:
-        look = memory.nodes[node]
-        ref = look[3] + (int64(words[look[0]] >> uint64(look[1])) & look[2])
-        node = memory.refs[ref]
-    if node < WAIT:
-        for word in range(words.size):
-            room.touched[_SEEN, word] |= memory.sees[WAIT - 1 - node, word]
-            room.touched[_CHANGED, word] |= memory.changes[WAIT - 1 - node, word]
-        return
-    node = memory.refs[root]
-    while node > 0:
-        look = memory.nodes[node]
-        room.touched[_SEEN, look[0]] |= uint64(look[2]) << uint64(look[1])
-        node = memory.refs[look[3] + (int64(words[look[0]] >> uint64(look[1])) & look[2])]
-
-
-@borrowing_inlined
-def _touch_all(tables: Tables, memory: Memory, room: Room, sorts: bool) -> bool:
-    """Put down what threads touch, and what is held; whether anything can be put off."""
-    some = False
-    for word in range(room.at.size):
-        room.touched[_SEEN, word], room.touched[_CHANGED, word] = room.held[_ANY, word], room.held[_DARK, word]
-    for process in range(room.ids.size):
-        roots = memory.roots[room.ids[process]]
-        some = some or roots[1] < roots[2]
-        _copy(room.rows[process], memory.own[room.ids[process]])
-        if not _is_again(tables, room, process, sorts):
-            for root in range(roots[0], roots[1]):
-                _touch(memory, room, root)
-    return some
-
-
-@borrowing_inlined
-def _meets(memory: Memory, role: int, thing: int, process: int, room: Room) -> bool:
-    """Whether a thing beside a thread touches what is taken."""
-    row, own = memory.rows[role, thing], room.rows[process]
-    meets = row[_CHANGED] & own[_SEEN] | row[_SEEN] & own[_CHANGED] != 0
-    for word in range(room.at.size):
-        seen, changed = memory.shared[role, thing, _SEEN, word], memory.shared[role, thing, _CHANGED, word]
-        meets = meets or changed & room.touched[_SEEN, word] | seen & room.touched[_CHANGED, word] != 0
-    return bool(meets)
-
-
-@borrowing_inlined
-def _take(memory: Memory, role: int, thing: int, process: int, room: Room) -> None:
+def _take(memory: Memory, role: Unsigned, thing: Unsigned, process: Unsigned, room: Room) -> None:
     room.taken[process, thing] = True
-    for kind in range(2):
-        room.rows[process, kind] |= memory.rows[role, thing, kind]
-        for word in range(room.at.size):
-            room.touched[kind, word] |= memory.shared[role, thing, kind, word]
+    _mind(room.touched, memory.shared[role, thing])
+    room.rows[process, _0] |= memory.rows[role, thing, _1]
+    room.rows[process, _1] |= memory.rows[role, thing, _0]
 
 
 @borrowing_inlined
-def _puts_off(tables: Tables, memory: Memory, sorts: bool, room: Room) -> bool:
+def _has_things(memory: Memory, room: Room) -> bool:
+    """Whether there is anything beside threads that could be put off."""
+    for process in range(uint64(room.ids.size)):
+        if memory.roots[room.ids[process], _1] < memory.roots[room.ids[process], _2]:
+            return True
+    return False
+
+
+@borrowing_inlined
+def _puts_off(tables: Tables, memory: Memory, room: Room, count: Unsigned) -> bool:
     """Whether things beside threads may be put off; which are not is put down then."""
-    if room.taken.shape[1] == 0 or not _touch_all(tables, memory, room, sorts):
+    if room.taken.shape[1] == 0 or not _has_things(memory, room):
         return False
+    _touch_all(memory, room, count)
     room.taken[:] = False
     grows = True
     while grows:
         grows = False
-        for process in range(room.ids.size):
-            role = tables.cells[process, 3]
-            if _is_again(tables, room, process, sorts):
-                continue
+        for one in range(count):
+            process = room.who[one]
+            role = tables.roles[process]
             for thing in range(tables.things[role]):
-                if not room.taken[process, thing] and _meets(memory, role, thing, process, room):
+                if not room.taken[process, thing] and _is_met(memory, role, thing, process, room):
                     _take(memory, role, thing, process, room)
                     grows = True
     return True
 
 
 @borrowing_inlined
-def _expand(
-    tables: Tables, memory: Memory, words: Words, sorts: bool, partial: bool, room: Room, count: int, notes: Ints
+def _step(
+    tables: Tables, memory: Memory, process: Unsigned, leaf: Unsigned, sorts: bool, room: Room, count: int
+) -> None:
+    """Make the state behind a step, as number `count` of the batch."""
+    successor = room.out[count]
+    for word in range(uint64(successor.size)):
+        successor[word] = room.at[word] ^ memory.does[leaf, word]
+    _place(successor, tables, process, memory.cells[leaf], room.cells, sorts)
+
+
+# Of what is made of some trees: all, or that which is put off, or that which is not.
+_ALL, _OFF, _ON = range(3)
+
+
+@borrowing_inlined
+def _make(
+    tables: Tables,
+    memory: Memory,
+    process: Unsigned,
+    is_beside: bool,
+    which: int,
+    sorts: bool,
+    guards: bool,
+    room: Room,
+    count: int,
+    notes: Ints,
 ) -> int:
-    """Successors of a state, but for those left out, behind the `count` first; how many there are then."""
-    _copy(room.at, words)
-    if not _look_up(tables, memory, room, notes):
-        return count
-    begin, end, alone, puts_off = 0, room.cells.size, False, False
-    guards = partial and _gather(memory, room)
-    if partial:
-        one = _first_alone(tables, memory, sorts, room, notes)
-        alone = one < end
-        if alone:
-            begin, end = one, one + 1
-        else:
-            puts_off = _puts_off(tables, memory, sorts, room)
-    before = count
-    for again in range(1 + puts_off):
-        for process in range(begin, end):
-            if _is_again(tables, room, process, sorts):
-                continue
-            roots = memory.roots[room.ids[process]]
-            for root in range(roots[0], roots[1] if alone else roots[2]):
-                is_off = puts_off and root >= roots[1] and not room.taken[process, memory.things[root]]
-                if is_off == (again == 1):
-                    count = _try(tables, memory, process, root, sorts, guards, room, count, notes)
-        if count > before:
-            break
+    """The successors by the thread of a process, or by what is beside it, behind the `count` first; how many then."""
+    cell = room.ids[process]
+    first = memory.roots[cell, _0]
+    begin, end = memory.roots[cell, uint64(is_beside)], memory.roots[cell, uint64(is_beside) + _1]
+    for root in range(begin, end):
+        if which != _ALL and room.taken[process, memory.things[root]] != (which == _ON):
+            continue
+        leaf = room.ends[process, root - first]
+        if guards and notes[AT_PROCESS] < 0 and _meet(memory.does[leaf], room.held):
+            _guard(memory, process, root, is_beside, memory.does[leaf], room, notes)
+        code = memory.codes[leaf]
+        if code != uint64(_WAITS):
+            _step(tables, memory, process, leaf, sorts, room, count)
+            count += 1
+            if code != uint64(_GOES) and notes[AT_CODE] == 0:
+                notes[AT_CODE] = int64(code)
     return count
 
 
 @borrowing_inlined
-def _all_done(tables: Tables, cells: Ints) -> bool:
-    for process in range(cells.size):
-        if cells[process] >> tables.cells[process, 6] != tables.cells[process, 7]:
+def _successors(
+    tables: Tables, memory: Memory, words: Words, sorts: bool, partial: bool, room: Room, count: int, notes: Ints
+) -> int:
+    """Successors of a state, but for those left out, behind the `count` first; how many there are then."""
+    asked, before = notes[ASKED], count
+    _copy(room.at, words)
+    processes = _look_up(tables, memory, sorts, room)
+    if processes == _NONE:
+        _ask_for_cells(room, notes)
+        return count
+    alone = _walk_all(memory, partial, room, processes, notes)
+    if asked != notes[ASKED]:
+        return count
+    if partial:
+        _gather(memory, room, processes)
+    if alone != _NONE:
+        return _make(tables, memory, alone, False, _ALL, sorts, partial, room, count, notes)
+    which = _ON if partial and _puts_off(tables, memory, room, processes) else _ALL
+    for one in range(processes):
+        count = _make(tables, memory, room.who[one], False, _ALL, sorts, partial, room, count, notes)
+        count = _make(tables, memory, room.who[one], True, which, sorts, partial, room, count, notes)
+    if which == _ON and count == before:
+        for one in range(processes):
+            count = _make(tables, memory, room.who[one], True, _OFF, sorts, partial, room, count, notes)
+    return count
+
+
+@borrowing_inlined
+def _all_done(tables: Tables, cells: Words) -> bool:
+    for process in range(uint64(cells.size)):
+        if cells[process] >> tables.at[process] != tables.ends[process]:
             return False
     return True
 
 
+@borrowing
+def expand(
+    tables: Tables,
+    memory: Memory,
+    states: Words,
+    begin: int,
+    end: int,
+    notes: Ints,
+    room: Room,
+    sorts: bool,
+    partial: bool,
+) -> int:
+    """Make the successors of some states: DONE, or why not.
+
+    Args:
+        notes: of this call: STEPS is how many successors there are then, ENDS how many states have ended.
+    """
+    made = 0
+    notes[ASKED], notes[ENDS], notes[AT_CODE] = 0, 0, 0
+    for state in range(begin, end):
+        if made + room.ends.shape[1] > room.out.shape[0]:
+            return FULL
+        notes[AT_PROCESS], notes[AT_STATE] = -1, state
+        after = _successors(tables, memory, states[state], sorts, partial, room, made, notes)
+        if notes[ASKED] != 0:
+            notes[AT_CODE] = 0
+            if 2 * notes[ASKED] > room.asked.shape[0]:
+                break
+            continue
+        if notes[AT_CODE] != 0:
+            return BROKEN
+        if notes[AT_PROCESS] >= 0:
+            return CLASH
+        if after == made:
+            if not _all_done(tables, room.cells):
+                return STUCK
+            notes[ENDS] += 1
+        for one in range(made, after):
+            room.origin[one] = state
+        made = after
+    notes[STEPS] = made
+    return ASKS if notes[ASKED] != 0 else DONE
+
+
 @borrowing_inlined
-def _first_look(table: Words, states: Words, room: Room, made: int) -> None:
-    """Look up all successors of a batch, each in one place."""
-    last = table.size - 1
-    for one in range(made):
+def _first_look(table: Words, states: Words, room: Room, begin: int, end: int) -> None:
+    """Look up some successors, each in one place."""
+    last = uint64(table.size - 1)
+    for one in range(begin, end):
         room.hashes[one] = _hashed(room.out[one])
         # NOTE: no branch hangs on what is loaded here, so that many loads are under way at once.
-        room.found[one] = int64(table[int64(room.hashes[one]) & last])
-    for one in range(made):
+        room.found[one] = int64(table[room.hashes[one] & last])
+    for one in range(begin, end):
         entry = uint64(room.found[one])
         differs = (entry ^ room.hashes[one]) >> uint64(32)
-        state = max(int64(entry & _NUMBER) - 1, 0)
-        for word in range(states.shape[1]):
+        state = (entry & _NUMBER) - uint64((entry & _NUMBER) != _0)
+        for word in range(uint64(states.shape[1])):
             differs |= states[state, word] ^ room.out[one, word]
-        room.found[one] = state if differs == 0 else -1
+        room.found[one] = int64(state) if differs == _0 else -1
 
 
 @borrowing_inlined
-def _enter(table: Words, states: Words, parents: Ints32, room: Room, one: int, notes: Ints) -> int:
+def _enter_one(table: Words, queue: Queue, room: Room, one: int, notes: Ints) -> int:
     """The number of a successor, which is entered where it is new."""
-    slot = _slot(table, states, room.out[one], room.hashes[one])
-    if table[slot] == 0:
+    slot = _slot(table, queue.states, room.out[one], room.hashes[one])
+    if table[slot] == _0:
         count = notes[COUNT]
         table[slot] = _entry(room.hashes[one], count)
-        _copy(states[count], room.out[one])
-        parents[count] = room.origin[one]
+        _copy(queue.states[count], room.out[one])
+        queue.parents[count] = room.origin[one]
         notes[COUNT] += 1
-    return int64(table[slot] & _NUMBER) - 1  # type: ignore[no-any-return]
+    return int(int64(table[slot] & _NUMBER) - 1)
 
 
 @borrowing_inlined
-def _enter_all(table: Words, states: Words, parents: Ints32, lasts: Ints32, room: Room, made: int, notes: Ints) -> None:
-    """Enter the successors of a batch."""
-    for one in range(made):
-        number = room.found[one] if room.found[one] >= 0 else _enter(table, states, parents, room, one, notes)
-        lasts[room.origin[one]] = max(lasts[room.origin[one]], number + 1)
+def _deepen(state: int, notes: Ints) -> None:
+    """If a state is deeper than those before, what they have found is a level."""
+    if state >= notes[LEVEL_END]:
+        notes[LEVEL_END] = notes[COUNT]
+        notes[DEPTH] += 1
+
+
+@borrowing
+def enter(table: Words, queue: Queue, room: Room, made: int, begin: int, end: int, notes: Ints) -> None:
+    """Enter the successors of the states from `begin` to `end`, `made` of them; there is room for all."""
+    look = BATCH * 2
+    for first in range(0, made, look):
+        behind = min(first + look, made)
+        _first_look(table, queue.states, room, first, behind)
+        for one in range(first, behind):
+            _deepen(room.origin[one], notes)
+            number = room.found[one] if room.found[one] >= 0 else _enter_one(table, queue, room, one, notes)
+            queue.lasts[room.origin[one]] = max(queue.lasts[room.origin[one]], number + 1)
+    _deepen(end - 1, notes)
+    notes[NEXT] = end
+    for state in range(begin, end):
+        notes[BACK] += (queue.lasts[state] != 0) & (queue.lasts[state] <= state + 1)
 
 
 @borrowing
 def advance(
     tables: Tables,
     memory: Memory,
-    states: Words,
-    parents: Ints32,
-    lasts: Ints32,
+    queue: Queue,
     table: Words,
     notes: Ints,
+    own: Ints,
     room: Room,
     sorts: bool,
     partial: bool,
@@ -545,61 +685,38 @@ def advance(
     Args:
         tables: the model.
         memory: of what its processes can do.
-        states: [room, words], the queue; `notes[COUNT]` are there and those before `notes[NEXT]` have been looked at.
-        parents: by state, the one that it was found from.
-        lasts: by state, 1 and that of its successors which was found last; 0 where there is none, and before.
+        queue: `notes[COUNT]` states are there and those before `notes[NEXT]` have been looked at.
         table: [power of two], where known states are found by their hash.
         notes: [NOTES], kept between calls.
+        own: [NOTES], of the last batch.
         room: of a batch.
         sorts: leave out states with rows exchanged.
-        partial: leave out orders of steps that may be taken alone.
+        partial: leave out orders of steps that may be taken alone, or put off.
     """
-    notes[ASKED] = 0
     while notes[NEXT] < notes[COUNT]:
-        if notes[COUNT] + room.out.shape[0] > states.shape[0]:
+        if notes[COUNT] + room.out.shape[0] > queue.states.shape[0]:
             return FULL
         if notes[NEXT] >= notes[UNTIL]:
             return PAUSED
-        if notes[NEXT] == notes[LEVEL_END]:
-            notes[LEVEL_END] = notes[COUNT]
-            notes[DEPTH] += 1
-        made, ends, behind = 0, 0, min(notes[LEVEL_END], notes[NEXT] + BATCH)
-        for state in range(notes[NEXT], behind):
-            notes[AT_PROCESS], notes[AT_STATE] = -1, state
-            after = _expand(tables, memory, states[state], sorts, partial, room, made, notes)
-            if notes[ASKED] != 0:
-                notes[AT_CODE] = 0
-                continue
-            if notes[AT_CODE] != 0:
-                return BROKEN
-            if notes[AT_PROCESS] >= 0:
-                return CLASH
-            if after == made:
-                if not _all_done(tables, room.cells):
-                    return STUCK
-                ends += 1
-            for one in range(made, after):
-                room.origin[one] = state
-            made = after
-        if notes[ASKED] != 0:
-            return ASKS
-        _first_look(table, states, room, made)
-        _enter_all(table, states, parents, lasts, room, made, notes)
-        notes[STEPS] += made
-        notes[ENDS] += ends
-        notes[NEXT] = behind
+        begin, behind = notes[NEXT], min(notes[COUNT], notes[NEXT] + BATCH)
+        status = expand(tables, memory, queue.states, begin, behind, own, room, sorts, partial)
+        if status != DONE:
+            return int(status)
+        enter(table, queue, room, own[STEPS], begin, behind, notes)
+        notes[STEPS] += own[STEPS]
+        notes[ENDS] += own[ENDS]
     return DONE
 
 
 @borrowing
 def fill(table: Words, states: Words, count: int) -> None:
     """Put the first states into an empty table."""
-    last = table.size - 1
+    last = uint64(table.size - 1)
     for state in range(count):
         mixed = _hashed(states[state])
-        slot = int64(mixed) & last
-        while table[slot] != 0:
-            slot = (slot + 1) & last
+        slot = mixed & last
+        while table[slot] != _0:
+            slot = (slot + _1) & last
         table[slot] = _entry(mixed, state)
 
 
@@ -630,6 +747,7 @@ def settle(
     memory: Memory,
     states: Words,
     table: Words,
+    count: int,
     notes: Ints,
     room: Room,
     good: NDArray[np.bool_],
@@ -639,20 +757,22 @@ def settle(
     """Which states can still end: one pass, latest states first. The memory knows all steps, from the search.
 
     Args:
+        count: of the states.
+        notes: of a batch.
         good: by state, whether it can end; grows.
 
     Returns:
         How many states this pass has found that can.
     """
     found = 0
-    for state in range(notes[COUNT] - 1, -1, -1):
+    for state in range(count - 1, -1, -1):
         if good[state]:
             continue
-        made = _expand(tables, memory, states[state], sorts, partial, room, 0, notes)
+        made = _successors(tables, memory, states[state], sorts, partial, room, 0, notes)
         ends = made == 0
         for one in range(made):
             slot = _slot(table, states, room.out[one], _hashed(room.out[one]))
-            if good[int64(table[slot] & _NUMBER) - 1]:
+            if good[(table[slot] & _NUMBER) - _1]:
                 ends = True
                 break
         if ends:
@@ -674,7 +794,7 @@ def stroll(
     drawn = uint64(seed)
     for _ in range(LONGEST_STROLL):
         notes[ASKED], notes[AT_CODE], notes[AT_PROCESS] = 0, 0, -1
-        made = _expand(tables, memory, state, sorts, partial, room, 0, notes)
+        made = _successors(tables, memory, state, sorts, partial, room, 0, notes)
         if notes[ASKED] != 0:
             return ASKS
         if notes[AT_PROCESS] >= 0:

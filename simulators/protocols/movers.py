@@ -168,7 +168,7 @@ class Movers:
         return self._words(key)
 
     def _words(self, key: int) -> Words:
-        return np.array([words_of(self._layout, bits) for bits in self.held_by(key)], np.uint64)
+        return np.array([word for bits in self.held_by(key) for word in words_of(self._layout, bits)], np.uint64)
 
     def held_by(self, key: int) -> Held:
         """Bits that nobody else may change, and those that nobody else may look at, while a process has this cell."""

@@ -34,7 +34,7 @@ from tileproof.simulators.protocols.compiled_search import ROLE_BITS
 from tileproof.simulators.protocols.layout import Layout, packed_row
 from tileproof.simulators.protocols.model import AT, Action, Model
 from tileproof.simulators.protocols.movers import Movers, bits_of, words_of
-from tileproof.simulators.protocols.tables import Ints, Words
+from tileproof.simulators.protocols.tables import Words
 from tileproof.simulators.protocols.touched import NONE, Numbered, Thing, Touched, touched_by
 
 
@@ -105,36 +105,36 @@ class PutOff:
     def _numbers(self, bits: int) -> Numbered:
         return frozenset(number for number in self._layout.used if bits_of(self._layout, (number,)) & bits)
 
-    def enter(self, role: int, key: int) -> Ints:
+    def enter(self, role: int, key: int) -> Words:
         """A search uses this cell from now on: bits of it that its thread looks at, and that it changes."""
         self._entered.add(key)
         return self._own(role, self._of_thread(role, key))
 
-    def _own(self, role: int, touched: Touched) -> Ints:
+    def _own(self, role: int, touched: Touched) -> Words:
         within = self._layout.within[role]
         sets = (touched.own_seen, touched.own_changed)
-        return np.array([sum(within[one].mask << within[one].shift for one in numbers) for numbers in sets], np.int64)
+        return np.array([sum(within[one].mask << within[one].shift for one in numbers) for numbers in sets], np.uint64)
 
-    def cell_news(self) -> Iterator[tuple[int, Ints]]:
+    def cell_news(self) -> Iterator[tuple[int, Words]]:
         """Cells of which the threads touch more than before."""
         news, self._news = self._news, set()
         for key in news:
             role = key & (1 << ROLE_BITS) - 1
             yield key, self._own(role, self._of_thread(role, key))
 
-    def footprints(self) -> tuple[Words, Ints] | None:
-        """By role and thing: bits of shared numbers and of the row that it looks at and changes; None if as before."""
+    def footprints(self) -> tuple[Words, Words] | None:
+        """By role and thing: bits of shared numbers and of the row that it changes and looks at; None if as before."""
         if not self._all_news:
             return None
         self._all_news = False
         most = max(map(len, self._things))
-        shared = np.zeros((len(self._things), most, 2, self._layout.words), np.uint64)
-        own = np.zeros((len(self._things), most, 2), np.int64)
+        shared = np.zeros((len(self._things), most, 2 * self._layout.words), np.uint64)
+        own = np.zeros((len(self._things), most, 2), np.uint64)
         for role, things in enumerate(self._things):
             for number, touched in enumerate(things.values()):
-                for kind, numbers in enumerate((touched.seen, touched.changed)):
-                    shared[role, number, kind] = words_of(self._layout, bits_of(self._layout, numbers))
-                own[role, number] = self._own(role, touched)
+                bits = (bits_of(self._layout, numbers) for numbers in (touched.changed, touched.seen))
+                shared[role, number] = [word for each in bits for word in words_of(self._layout, each)]
+                own[role, number] = self._own(role, touched)[::-1]
         return shared, own
 
     def number(self, role: int, thing: Thing) -> int:

@@ -17,13 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileproof.oracle.refusal import Refusal
-from tileproof.simulators.protocols import compiled_search
+from tileproof.simulators.protocols import compiled_search, side_by_side
 from tileproof.simulators.protocols.compiled_search import (
     ASKED,
     ASKS,
     AT_CODE,
     AT_PROCESS,
     AT_STATE,
+    BACK,
+    BATCH,
     BESIDE,
     BROKEN,
     CLASH,
@@ -39,6 +41,8 @@ from tileproof.simulators.protocols.compiled_search import (
     STEPS,
     STUCK,
     UNTIL,
+    Queue,
+    Room,
     room_for,
 )
 from tileproof.simulators.protocols.definition import ALL_REDUCTIONS, Reductions, canonical, check_first
@@ -46,8 +50,9 @@ from tileproof.simulators.protocols.layout import layout_of, packed
 from tileproof.simulators.protocols.model import FIRST_RULE, Model, Role
 from tileproof.simulators.protocols.movers import Movers
 from tileproof.simulators.protocols.put_off import PutOff
+from tileproof.simulators.protocols.side_by_side import Team, threads_of_machine
 from tileproof.simulators.protocols.step_memory import StepMemory
-from tileproof.simulators.protocols.tables import Ints, Ints32, Words, tables_of
+from tileproof.simulators.protocols.tables import Ints, Words, tables_of
 from tileproof.simulators.protocols.trace import Trace, broken, process_names, trace_along
 
 DEFAULT_STATES = 50_000_000
@@ -144,27 +149,39 @@ def search(
 
 
 class Search:
-    """One search, and what it knows: for those that measure it. Arguments as of `search`."""
+    """One search, and what it knows: for those that measure it. Arguments as of `search`.
+
+    Attributes:
+        threads: how many look at states side by side; by default as many as make sense here.
+    """
 
     def __init__(
-        self, model: Model, reductions: Reductions, most_states: int = DEFAULT_STATES, watch: Watch | None = None
+        self,
+        model: Model,
+        reductions: Reductions,
+        most_states: int = DEFAULT_STATES,
+        watch: Watch | None = None,
+        threads: int | None = None,
     ) -> None:
         self._model, self._reductions, self._most_states, self._watch = model, reductions, most_states, watch
+        self.threads = threads_of_machine() if threads is None else threads
         if most_states > MOST_STATES:
             raise Refusal(f"{most_states} states; a search has room for {MOST_STATES} at most")
         check_first(model)
         self._layout = layout_of(model)
         self._tables = tables_of(model, self._layout)
-        self._memory = StepMemory(model, self._layout)
-        things = int(self._tables.things.max())
-        self._room = room_for(len(self._layout.cells), self._layout.words, things, _branching(model))
-        self._states: Words = np.zeros((_FIRST_ROOM + len(self._room.out), self._layout.words), np.uint64)
-        self._parents: Ints32 = np.zeros(len(self._states), np.int32)
+        self._memory = StepMemory(model, self._layout, self._tables)
+        self._branching = _branching(model)
+        self._room = self._room_of(BATCH * self._branching)
+        self._team: Team | None = None
+        self._queue = self._queue_of(_FIRST_ROOM + len(self._room.out))
         start = canonical(model, model.first) if reductions.symmetry else model.first
-        self._states[0] = packed(self._layout, start)
-        self._parents[0] = -1
+        self._queue.states[0] = packed(self._layout, start)
+        self._queue.parents[0] = -1
         self._notes: Ints = np.zeros(NOTES, np.int64)
+        self._batch: Ints = np.zeros(NOTES, np.int64)
         self._has_scouted = False
+        self._index()
         self._begin()
 
     def _begin(self) -> None:
@@ -172,8 +189,18 @@ class Search:
         self._memory.begin()
         self._notes[:] = 0
         self._notes[COUNT] = 1
-        self._lasts: Ints32 = np.zeros(len(self._states), np.int32)
-        self._index()
+        self._queue.lasts[:] = 0
+        self._table[:] = 0
+        compiled_search.fill(self._table, self._queue.states, 1)
+
+    def _room_of(self, successors: int) -> Room:
+        things = max(map(int, self._tables.things))
+        return room_for(len(self._layout.cells), self._layout.words, things, self._branching, successors)
+
+    def _queue_of(self, room: int) -> Queue:
+        return Queue(
+            np.zeros((room, self._layout.words), np.uint64), np.zeros(room, np.int32), np.zeros(room, np.int32)
+        )
 
     @property
     def _count(self) -> int:
@@ -181,30 +208,33 @@ class Search:
 
     def _index(self) -> None:
         """A table with room for all states that the queue has room for."""
-        size = 1 << (len(self._states) * 3 // 2).bit_length()
+        size = 1 << (len(self._queue.states) * 3 // 2).bit_length()
         self._table: Words = np.zeros(size, np.uint64)
-        compiled_search.fill(self._table, self._states, self._count)
+        compiled_search.fill(self._table, self._queue.states, self._count)
 
     def _grow(self) -> None:
-        room = _GROWTH * len(self._states)
+        room = _GROWTH * len(self._queue.states)
         try:
             self._make_room(room)
         except MemoryError:
             raise Refusal(f"{self._model.name}: no memory for more than {self._count} states") from None
 
     def _make_room(self, room: int) -> None:
-        states, parents = np.zeros((room, self._layout.words), np.uint64), np.zeros(room, np.int32)
-        lasts = np.zeros(room, np.int32)
-        for new, old in ((states, self._states), (parents, self._parents), (lasts, self._lasts)):
-            new[: self._count] = old[: self._count]
-        self._states, self._parents, self._lasts = states, parents, lasts
+        queue, known = self._queue_of(room), slice(self._count)
+        queue.states[known] = self._queue.states[known]
+        queue.parents[known] = self._queue.parents[known]
+        queue.lasts[known] = self._queue.lasts[known]
+        self._queue = queue
         self._index()
 
     def run(self, progress: bool) -> Verdict:
         """Search, and then see that every state can end."""
         self._advance(np.zeros(NOTES, np.int64))  # loads the compiled search: there is nothing to look at
         began = time.perf_counter()
-        status = self._go_on(began)
+        try:
+            status = self._go_on(began)
+        finally:
+            self._dismiss()
         stranded = self._stranded() if status == DONE and progress else None
         seconds = time.perf_counter() - began
         wrong, trace = self._found(status, stranded)
@@ -215,7 +245,8 @@ class Search:
         """Search until it is done or something is wrong."""
         movers = self._memory.movers
         while True:
-            self._notes[UNTIL] = self._notes[NEXT] + _SLICE
+            self._go_on_together()
+            self._notes[UNTIL] = self._notes[NEXT] + self._slice()
             status = self._advance(self._notes)
             if status == ASKS:
                 self._learn()
@@ -233,19 +264,37 @@ class Search:
             elif status in (DONE, BROKEN, STUCK):
                 return status
 
+    def _slice(self) -> int:
+        """States to look at by one thread."""
+        return _SLICE if self.threads < 2 else side_by_side.LARGE
+
+    def _go_on_together(self) -> None:
+        """Look at states by several threads, if there are many to look at."""
+        if self.threads < 2 or self._count - self._notes[NEXT] < side_by_side.LARGE:
+            return
+        if self._team is None:
+            symmetry, partial = self._reductions.symmetry, self._reductions.partial_order
+            self._team = Team(self._tables, self._room_of, self.threads, symmetry, partial)
+        self._team.go_on(self._memory.arrays, self._queue, self._table, self._notes)
+
+    def _dismiss(self) -> None:
+        if self._team is not None:
+            self._team.close()
+            self._team = None
+
     def _learn(self) -> None:
-        asked = self._notes[ASKED]
+        asked = self._batch[ASKED]
         self._memory.learn(self._room.asked_at[:asked], self._room.asked[:asked].tolist())
         self._room.clash[:] = 0
 
     def _drop(self) -> None:
         """Of a step that touched what others hold: take the actions that held it alone no more."""
-        changed, looked_at = (_joined(row) for row in self._room.clash)
+        changed, looked_at = (_joined(row) for row in np.split(self._room.clash, 2))
         words = self._room.at.tolist()
         holders = [
             (role, words[place.word] >> place.shift & place.mask)
             for process, (place, role) in enumerate(zip(self._layout.cells, self._layout.roles, strict=True))
-            if process != self._notes[AT_PROCESS] or self._notes[BESIDE]
+            if process != self._batch[AT_PROCESS] or self._batch[BESIDE]
         ]
         self._memory.movers.drop(holders, changed, looked_at)
         self._memory.refresh()
@@ -257,21 +306,20 @@ class Search:
             return
         self._has_scouted = True
         for seed in range(_STROLLS):
-            state = self._states[0].copy()
+            state = self._queue.states[0].copy()
             while (status := self._stroll(state, seed)) != DONE:
                 if status == CLASH:
                     self._drop()
-                    state = self._states[0].copy()
+                    state = self._queue.states[0].copy()
                 else:
                     self._learn()
-        self._notes[AT_CODE] = 0
 
     def _stroll(self, state: Words, seed: int) -> int:
         status: int = compiled_search.stroll(
             self._tables,
             self._memory.arrays,
             state,
-            self._notes,
+            self._batch,
             self._room,
             self._reductions.symmetry,
             self._reductions.partial_order,
@@ -288,6 +336,11 @@ class Search:
             )
         if self._watch is not None:
             self._watch(Progress(self._count, int(self._notes[NEXT]), int(self._notes[DEPTH]), seconds))
+
+    @property
+    def queue(self) -> Queue:
+        """The states that it has found, in their order, and room for more."""
+        return self._queue
 
     @property
     def asked(self) -> int:
@@ -312,29 +365,32 @@ class Search:
 
     def rewind(self) -> None:
         """Go back to the first state, with all that is known and all room; to be followed by `again`."""
-        self._notes[UNTIL] = self._count
-        for slot in (NEXT, STEPS, ENDS, DEPTH, LEVEL_END):
+        self._states_before = self._count
+        for slot in (NEXT, STEPS, ENDS, DEPTH, LEVEL_END, BACK):
             self._notes[slot] = 0
         self._notes[COUNT] = 1
         self._table[:] = 0
-        self._lasts[:] = 0
-        compiled_search.fill(self._table, self._states, 1)
+        self._queue.lasts[:] = 0
+        compiled_search.fill(self._table, self._queue.states, 1)
 
     def again(self) -> None:
         """Search once more: what the compiled search takes by itself."""
-        status = self._advance(self._notes)
+        status = PAUSED
+        while status == PAUSED:
+            self._go_on_together()
+            self._notes[UNTIL] = self._notes[NEXT] + self._slice()
+            status = self._advance(self._notes)
         assert status == DONE
-        assert self._count == self._notes[UNTIL]
+        assert self._count == self._states_before
 
     def _advance(self, notes: Ints) -> int:
         status: int = compiled_search.advance(
             self._tables,
             self._memory.arrays,
-            self._states,
-            self._parents,
-            self._lasts,
+            self._queue,
             self._table,
             notes,
+            self._batch,
             self._room,
             self._reductions.symmetry,
             self._reductions.partial_order,
@@ -344,17 +400,21 @@ class Search:
     def _stranded(self) -> int | None:
         """The first state from which there is no way to the end; None if all have one.
 
-        First it follows the successors that were found last; only if that goes round does it look at all states again.
+        Where each has a successor that was found later, all have. Else it follows the successors that were found last;
+        only if that goes round does it look at all states again.
         """
-        if not compiled_search.goes_round(self._lasts, np.zeros(self._count, np.int32), self._count):
+        if not self._notes[BACK] or not compiled_search.goes_round(
+            self._queue.lasts, np.zeros(self._count, np.int32), self._count
+        ):
             return None
         good = np.zeros(self._count, np.bool_)
         while compiled_search.settle(
             self._tables,
             self._memory.arrays,
-            self._states,
+            self._queue.states,
             self._table,
-            self._notes,
+            self._count,
+            self._batch,
             self._room,
             good,
             self._reductions.symmetry,
@@ -369,17 +429,17 @@ class Search:
             return f"no way to the end any more: {_whereabouts(self._model, trace)}", trace
         if status == DONE:
             return "", None
-        trace = self._trace(int(self._notes[AT_STATE]))
+        trace = self._trace(int(self._batch[AT_STATE]))
         if status == STUCK:
             return f"nobody can go on: {_whereabouts(self._model, trace)}", trace
-        rule = int(self._notes[AT_CODE]) - FIRST_RULE
+        rule = int(self._batch[AT_CODE]) - FIRST_RULE
         return self._model.rules[rule], broken(self._model, trace, rule)
 
     def _trace(self, state: int) -> Trace:
         way = [state]
-        while self._parents[way[-1]] >= 0:
-            way.append(int(self._parents[way[-1]]))
-        packed_way = [tuple(self._states[one].tolist()) for one in reversed(way)]
+        while self._queue.parents[way[-1]] >= 0:
+            way.append(int(self._queue.parents[way[-1]]))
+        packed_way = [tuple(self._queue.states[one].tolist()) for one in reversed(way)]
         return trace_along(self._model, self._layout, packed_way, sorts=self._reductions.symmetry)
 
 

@@ -7,19 +7,25 @@ eight stages, in which nearly every state has shared numbers of its own, is aske
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tileproof.oracle.refusal import Refusal
 from tileproof.simulators.protocols.asking import Answer, Numbers, ask, questions
-from tileproof.simulators.protocols.compiled_search import CELL, ROLE_BITS, WAIT, Memory, remember
+from tileproof.simulators.protocols.compiled_search import (
+    CELL,
+    ROLE_BITS,
+    UNKNOWN,
+    Memory,
+    first_below,
+    node_of,
+    remember,
+)
 from tileproof.simulators.protocols.layout import Layout, packed_row, packed_shared, unpacked_row, unpacked_shared
 from tileproof.simulators.protocols.model import WAITS, Model
 from tileproof.simulators.protocols.movers import Leaf, Movers, bits_of, words_of
 from tileproof.simulators.protocols.put_off import PutOff
-from tileproof.simulators.protocols.tables import Words
+from tileproof.simulators.protocols.tables import Tables, Words, room_for_cells
 from tileproof.simulators.protocols.touched import touched_by
 
 _FIRST_ROOM = 1 << 10
@@ -46,34 +52,16 @@ class StepMemory:
         asked: how often the model was asked.
     """
 
-    def __init__(self, model: Model, layout: Layout) -> None:
-        self._model, self._layout = model, layout
+    def __init__(self, model: Model, layout: Layout, tables: Tables) -> None:
+        self._model, self._layout, self._tables = model, layout, tables
         self._ids: dict[int, int] = {}
         self._trees: dict[int, _Tree] = {}
-        self._slots: list[tuple[int, int]] = [(0, 0)]
-        self._refs = 1
-        self._leaves = 0
+        self._looks: dict[int, tuple[int, int]] = {}
+        self._refs = self._leaves = 1
         self.movers = Movers(model, layout)
         self.put_off = PutOff(model, layout, self.movers)
         self.asked = 0
-        words = layout.words
-        self.arrays = Memory(
-            np.zeros(4 * _FIRST_ROOM, np.int64),
-            np.zeros(_FIRST_ROOM, np.int64),
-            np.zeros((_FIRST_ROOM, 3), np.int64),
-            np.zeros((_FIRST_ROOM, 2, words), np.uint64),
-            np.zeros((_FIRST_ROOM, 2), np.int64),
-            np.zeros(_FIRST_ROOM, np.int64),
-            np.zeros((_FIRST_ROOM, 4), np.int64),
-            np.zeros((_FIRST_ROOM, words), np.uint64),
-            np.zeros(_FIRST_ROOM, np.int64),
-            np.zeros(_FIRST_ROOM, np.int64),
-            np.zeros(_FIRST_ROOM, np.bool_),
-            np.zeros((_FIRST_ROOM, words), np.uint64),
-            np.zeros(_FIRST_ROOM, np.int64),
-            np.zeros((0, 0, 2, words), np.uint64),
-            np.zeros((0, 0, 2), np.int64),
-        )
+        self.arrays = _empty(layout)
 
     def learn(self, states: Words, asked: Iterable[tuple[int, int]]) -> None:
         """Ask what some processes can do, each in its state, by one tree or, where its cell is new, by all.
@@ -89,9 +77,9 @@ class StepMemory:
                 self._answer(self._trees[ref], ref, unpacked_shared(self._layout, words))
         if 2 * len(self._ids) > len(self.arrays.table):
             size = 4 * len(self.arrays.table)
-            self.arrays = self.arrays._replace(table=np.zeros(size, np.int64))
+            self.arrays = self.arrays._replace(table=np.zeros(size, np.uint64))
             before = 0
-        remember(self.arrays, before, len(self._ids))
+        remember(self._tables, self.arrays, before, len(self._ids))
         self.refresh()
 
     def refresh(self) -> None:
@@ -136,8 +124,7 @@ class StepMemory:
         number, first = len(self._ids), self._refs
         self._ids[key] = number
         while number >= len(self.arrays.keys):
-            keys, roots, holds, own_bits = (_doubled(each) for each in self.arrays[1:5])
-            self.arrays = self.arrays._replace(keys=keys, roots=roots, holds=holds, own=own_bits)
+            self._double("keys", "roots", "holds", "own")
         self.arrays.keys[number] = key
         self.arrays.roots[number] = first, first + len(threads), first + len(threads) + len(beside)
         self.arrays.holds[number] = self.movers.enter(key)
@@ -146,7 +133,7 @@ class StepMemory:
         for ref, (tree, answer) in enumerate((*threads, *beside), first):
             self._trees[ref] = tree
             is_beside = ref >= first + len(threads)
-            self.arrays.things[ref] = self.put_off.number(role, tree.question) if is_beside else -1
+            self.arrays.things[ref] = self.put_off.number(role, tree.question) if is_beside else 0
             self._grow(tree, ref, answer)
 
     def _ask(self, tree: _Tree, key: int, shared: Numbers) -> Answer:
@@ -165,50 +152,69 @@ class StepMemory:
         for slot, value in answer.shared_seen.items():
             for shift in range(0, self._layout.shared[slot].bits, _NODE_BITS):
                 ref = self._child(tree, ref, slot, shift, value)
-        if self.arrays.refs[ref] != 0:
+        if self.arrays.refs[ref] != UNKNOWN:
             return  # several states of a batch have asked for it
-        self.arrays.refs[ref] = WAIT if answer.code == WAITS else WAIT - 1 - self._leaf(tree, answer)
+        self.arrays.refs[ref] = 2 * self._leaf(tree, answer)
 
     def _child(self, tree: _Tree, ref: int, slot: int, shift: int, value: int) -> int:
         """Where a look at some bits of a number leads."""
         place = self._layout.shared[slot]
         bits = min(_NODE_BITS, place.bits - shift)
-        if self.arrays.refs[ref] == 0:
-            node = len(self._slots)
-            self._slots.append((slot, shift))
-            if node >= len(self.arrays.nodes):
-                self.arrays = self.arrays._replace(nodes=_doubled(self.arrays.nodes))
-            self.arrays.nodes[node] = place.word, place.shift + shift, (1 << bits) - 1, self._refs
+        if self.arrays.refs[ref] == UNKNOWN:
+            new = node_of(place.word, place.shift + shift, (1 << bits) - 1, self._refs)
+            self._looks[new] = slot, shift
             self._take_refs(1 << bits)
-            self.arrays.refs[ref] = node
+            self.arrays.refs[ref] = new
         node = int(self.arrays.refs[ref])
-        if node < 0 or self._slots[node] != (slot, shift):
+        if self._looks.get(node) != (slot, shift):
             words = self._model.roles[tree.role].actions[tree.question[0]].words
             raise Refusal(f"{self._model.name}: {words!r} hangs on more than the numbers that it looks at")
-        return int(self.arrays.nodes[node, 3]) + (value >> shift & (1 << bits) - 1)
+        return first_below(node) + (value >> shift & (1 << bits) - 1)
 
     def _take_refs(self, count: int) -> None:
         self._refs += count
         while self._refs > len(self.arrays.refs):
-            refs, things = _doubled(self.arrays.refs), _doubled(self.arrays.things)
-            self.arrays = self.arrays._replace(refs=refs, things=things)
+            self._double("refs", "things")
 
     def _leaf(self, tree: _Tree, answer: Answer) -> int:
         leaf = self._leaves
         self._leaves += 1
         if leaf >= len(self.arrays.codes):
-            changes, cells, codes, alone, sees = (_doubled(each) for each in self.arrays[7:12])
-            self.arrays = self.arrays._replace(changes=changes, cells=cells, codes=codes, alone=alone, sees=sees)
+            self._double("does", "cells", "codes", "alone")
         before = dict(answer.shared_seen)
         was = tuple(before.get(index, value) for index, value in enumerate(answer.shared))
         old, new = packed_shared(self._layout, was), packed_shared(self._layout, answer.shared)
-        self.arrays.changes[leaf] = [one ^ other for one, other in zip(old, new, strict=True)]
+        # Who waits has changed nothing by adding, so all that it touched it has looked at.
+        seen = answer.shared_seen.keys() if answer.code == WAITS else touched_by(answer).seen
+        changes = [one ^ other for one, other in zip(old, new, strict=True)]
+        self.arrays.does[leaf] = [*changes, *words_of(self._layout, bits_of(self._layout, seen))]
         self.arrays.cells[leaf] = packed_row(self._layout, tree.role, answer.own)
         self.arrays.codes[leaf] = answer.code
-        self.arrays.sees[leaf] = words_of(self._layout, bits_of(self._layout, touched_by(answer).seen))
-        self.movers.add(Leaf(leaf, tree.role, tree.own, answer))
+        if answer.code != WAITS:
+            self.movers.add(Leaf(leaf, tree.role, tree.own, answer))
         return leaf
 
+    def _double(self, *names: str) -> None:
+        for name in names:
+            array = getattr(self.arrays, name)
+            self.arrays = self.arrays._replace(**{name: np.concatenate((array, np.zeros_like(array)))})
 
-def _doubled(array: NDArray[Any]) -> NDArray[Any]:
-    return np.concatenate((array, np.zeros_like(array)))
+
+def _empty(layout: Layout) -> Memory:
+    room, both = _FIRST_ROOM, 2 * layout.words
+    return Memory(
+        direct=np.zeros(room_for_cells(layout), np.int32),
+        table=np.zeros(4 * room, np.uint64),
+        keys=np.zeros(room, np.uint64),
+        roots=np.zeros((room, 3), np.uint64),
+        holds=np.zeros((room, both), np.uint64),
+        own=np.zeros((room, 2), np.uint64),
+        refs=np.zeros(room, np.uint64),
+        does=np.zeros((room, both), np.uint64),
+        cells=np.zeros(room, np.uint64),
+        codes=np.zeros(room, np.uint64),
+        alone=np.zeros(room, np.bool_),
+        things=np.zeros(room, np.uint64),
+        shared=np.zeros((0, 0, both), np.uint64),
+        rows=np.zeros((0, 0, 2), np.uint64),
+    )
