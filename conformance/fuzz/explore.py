@@ -21,6 +21,10 @@ SHRINK_RUNS = 120
 """Trials that Hypothesis may run once a round has found something."""
 
 
+LEAST_DRAWN = 20
+"""Trials to ask for before a space counts as one from which nothing can be drawn; each is drawn anew ten times."""
+
+
 class Stop(BaseException):
     """Ends a round from within: no `Exception`, which Hypothesis would take for a finding."""
 
@@ -82,10 +86,16 @@ class Round:
 
     def run(self) -> Explored:
         """Draw, judge and shrink, until the allowance is used up."""
+        examples = self.allowance.examples
+        self._search(examples)
+        if self.result.is_barren and examples < LEAST_DRAWN:  # so few draws may all have been such as cannot run
+            self._search(LEAST_DRAWN)
+        return self.result
 
+    def _search(self, examples: int) -> None:
         @seeded(self.seed)
         @settings(
-            max_examples=self.allowance.examples,
+            max_examples=examples,
             phases=(Phase.generate, Phase.shrink),
             database=None,
             deadline=None,
@@ -98,13 +108,13 @@ class Round:
         def search(trial: Trial) -> None:
             self._one(trial)
 
+        self.result.is_barren = False
         try:
             search()
         except* Unsatisfiable:
             self.result.is_barren = not self._memory
         except* (Stop, Shown, HypothesisException):
             pass  # what it found stands in the result
-        return self.result
 
     def _one(self, trial: Trial) -> None:
         judged = self._memory.get(trial)
@@ -130,7 +140,7 @@ class Round:
     def _check_end(self) -> None:
         now, until = time.monotonic(), self.allowance.until
         if not self.result.smallest:
-            if until is not None and now >= until:
+            if len(self._memory) >= self.allowance.examples or (until is not None and now >= until):
                 raise Stop
             return
         if self._shrink_until is None:

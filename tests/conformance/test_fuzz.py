@@ -243,6 +243,14 @@ def test_what_cannot_be_searched_is_one_line(
     assert "Traceback" not in error
 
 
+def test_a_single_trial_of_a_narrow_space_is_drawn_however_many_draws_it_takes() -> None:
+    judge = FakeJudge(lambda trial, inputs: ())
+    for seed in range(12):
+        scope = scope_of("metainfer_w8a8_gemm")
+        found = Round(scope, judge, frozenset(), seed, Allowance(1)).run()  # type: ignore[arg-type]
+        assert (len(found.judged), found.is_barren) == (1, False)
+
+
 def test_a_page_that_no_search_affords_is_one_line_with_the_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
