@@ -31,9 +31,9 @@ from tileproof.simulators.protocols.compiled_search import (
 )
 from tileproof.simulators.protocols.tables import Ints, Tables, Words
 
-_PIECE = 1 << 14
+_PIECE = 1 << 13
 #: States in the queue from which on it is worth the while.
-LARGE = 1 << 13
+LARGE = 1 << 12
 # Successors of a piece that there is room for; a model whose states have more is left to one thread.
 _SUCCESSORS = 8 * _PIECE
 _MOST_THREADS = 4
@@ -85,11 +85,12 @@ class Team:
         """Look at states as long as nothing but successors comes of them, and there are enough, and room for these."""
         before: list[_Share] = []
         begin, turn = int(notes[NEXT]), 0
-        while notes[COUNT] + 2 * self._threads * _SUCCESSORS <= len(queue.states):
+        while notes[COUNT] + _made(before) + self._threads * _SUCCESSORS <= len(queue.states):
             waiting = int(notes[COUNT]) - begin
             if waiting < LARGE // 2:
                 break
-            shares = self._shares(begin, begin + min(_PIECE, waiting), turn)
+            # At first half of them, so that there is another piece when their successors are entered.
+            shares = self._shares(begin, begin + min(_PIECE, waiting if before else waiting // 2), turn)
             others = [self._pool.submit(self._expand, memory, queue, share) for share in shares[:-1]]
             began = time.perf_counter()
             self._enter(queue, table, notes, before)
@@ -139,6 +140,11 @@ class Team:
             states_meanwhile = entering * (other.end - other.begin) / other.seconds
             wanted = (1 + states_meanwhile / states) / self._threads
             self._of_others = (3 * self._of_others + wanted) / 4
+
+
+def _made(shares: list[_Share]) -> int:
+    """Successors that are still to be entered."""
+    return sum(int(share.notes[STEPS]) for share in shares)
 
 
 def _wait(others: list[Future[None]]) -> None:
