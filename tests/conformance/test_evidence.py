@@ -18,7 +18,7 @@ from tileproof.simulators.ptx.device import Device
 
 CONTRACT = contracts()["ninfer_quantize"]
 FOLDER = Path(__file__).parents[2] / "docs" / "evidence"
-FIRST = "h200-2026-11-30"
+FIRST, LATEST = "h200-2026-11-30", "h200-2026-12-01"
 DIGESTS = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.glob("h200-*/*cases.json"))
 
 
@@ -55,7 +55,7 @@ def test_the_ptx_that_ran_on_the_gpu_is_the_ptx_that_is_simulated() -> None:
 
 
 def test_the_gpu_alone_gave_the_bytes_that_both_devices_gave() -> None:
-    confirmed = evidence(f"{FIRST}/confirmed.json")
+    confirmed = evidence(f"{LATEST}/confirmed.json")
     both = [evidence(name)["digests"] for name in DIGESTS]
     assert confirmed["failed"] == []
     assert sum(len(group["cases"]) for group in confirmed["launched"]) == confirmed["passed"]
