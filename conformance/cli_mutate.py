@@ -33,7 +33,7 @@ def mutate(
         Path | None, typer.Option(metavar="FILE", help="Where results are kept, mutants/KERNEL.ndjson if not given.")
     ] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report of the source lines.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Run survivors of earlier runs again.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Run survivors again; with --prove, prove again.")] = False,
     prove: Annotated[
         bool, typer.Option("--prove", help="Only put survivors of earlier runs to proof, without their cases.")
     ] = False,
@@ -51,7 +51,7 @@ def mutate(
     place = Coordinates(Target.SIM, arch, Schedule.FRIENDLY, seed)
     path = results or Path("mutants") / f"{kernel}.ndjson"
     if prove:
-        raise typer.Exit(_prove(path, place))
+        raise typer.Exit(_prove(path, place, tuple(mutant or ()), again=again))
     selection = Selection(
         operators=tuple(operator or ()),
         group=Group.ORDER if order else None,
@@ -80,14 +80,14 @@ def mutate(
     raise typer.Exit(ALIVE if survivors(decided.values()) else 0)
 
 
-def _prove(path: Path, place: Coordinates) -> int:
-    """Put the survivors in a file to proof, and write down what is proved."""
+def _prove(path: Path, place: Coordinates, ids: tuple[str, ...], *, again: bool) -> int:
+    """Put the survivors in a file to proof, and `again` what is proved, and write down what is known now."""
     from tileproof.conformance.mutation.reproof import reproved
     from tileproof.conformance.mutation.result import read_results, write_results
     from tileproof.conformance.mutation.summary import survivors
 
     known = read_results(path)
-    for result in reproved(list(known.values()), place):
+    for result in reproved(list(known.values()), place, ids=ids, again=again):
         known[result.id] = result
         remark(f"{result.outcome}  {result.id}  {result.file}:{result.line}  {result.reason}")
     write_results(path, known.values())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tileproof.simulators.ptx.program import SINK, Kind, Program, Step
+from tileproof.simulators.ptx.program import NO_GUARD, SINK, Kind, Program, Step
 
 Values = NDArray[np.uint64]
 
@@ -103,7 +103,7 @@ class Registers:
         if slot in program.specials:
             return _special(program.specials[slot], program) or self._any(slot)
         step = self._definitions.get(slot)
-        if step is None or any(step.sign_from):
+        if step is None or any(step.sign_from) or step.guard != NO_GUARD:
             return self._any(slot)
         if step.kind is Kind.LOAD:
             return self._loaded(step, slot)
@@ -111,7 +111,8 @@ class Registers:
         at = step.destinations.index(slot)
         exact = results(step, operands)
         found = Possible.of(exact[at]) if exact is not None else _by_ends(step, operands)
-        return found if found is not None and found.high < 1 << program.slot_bits[slot] else self._any(slot)
+        # NOTE: an interval that a narrow result cannot hold has wrapped: then its lower end says nothing, either.
+        return found if found is not None and found.high < 1 << _result_bits(step) else self._any(slot)
 
     def _loaded(self, step: Step, slot: int) -> Possible:
         assert step.access is not None
@@ -156,9 +157,11 @@ def _by_ends(step: Step, operands: Sequence[Possible]) -> Possible | None:
     """The interval of results where an operation grows with its operands and does not wrap, or forgets bits."""
     assert step.operation is not None
     words = step.operation.name.split(".")
+    if len(step.operation.destinations) > 1 or not _is_integer(step.operation.destinations[0]) or "sat" in words:
+        return None
     lows, highs = [one.low for one in operands], [one.high for one in operands]
     kind = words[-1]
-    if kind[0] not in "sub" or not kind[1:].isdigit() or (kind[0] == "s" and not never_negative(step, operands)):
+    if not _is_integer(kind) or (kind[0] == "s" and not never_negative(step, operands)):
         return None
     match words[0], *lows:
         case "add", *_:
@@ -186,6 +189,15 @@ def _by_ends(step: Step, operands: Sequence[Possible]) -> Possible | None:
         case "rem", *_ if lows[1] > 0:
             return Possible(0, min(highs[0], highs[1] - 1))
     return None
+
+
+def _is_integer(kind: str) -> bool:
+    return kind[0] in "sub" and kind[1:].isdigit()
+
+
+def _result_bits(step: Step) -> int:
+    assert step.operation is not None
+    return _bits(step.operation.destinations[0])
 
 
 def _bits(kind: str) -> int:

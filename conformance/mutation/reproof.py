@@ -1,6 +1,6 @@
-"""Survivors of earlier runs put to proof again, without their cases: proofs that are newer than the runs."""
+"""Survivors of earlier runs put to proof, without their cases, and proofs put to today's rules."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,16 +34,20 @@ class _Finder(SeekingDevice):
         return super().run(prepared, recorder)
 
 
-def reproved(results: Iterable[Result], coordinates: Coordinates) -> Iterator[Result]:
-    """Survivors that are proved now, as results; nothing of the others.
+def reproved(
+    results: Iterable[Result], coordinates: Coordinates, *, ids: Sequence[str] = (), again: bool = False
+) -> Iterator[Result]:
+    """Results whose proof is another now: survivors that are proved, and what was proved once and is not any more.
 
     Args:
         results: of a kernel.
         coordinates: where its cases run.
+        ids: only of these mutants, by beginnings; of all if there are none.
+        again: put to proof what is proved, too, but for proofs over interleavings, which only a run makes.
     """
     known: dict[tuple[str, str], CompiledModule] = {}
-    alive = [one for one in results if one.outcome is Outcome.SURVIVED]
-    for result in sorted(alive, key=lambda one: (one.variant, one.entry)):
+    chosen = [one for one in results if _is_due(one, again) and (not ids or one.id.startswith(tuple(ids)))]
+    for result in sorted(chosen, key=lambda one: (one.variant, one.entry)):
         key = (result.variant, result.entry)
         if key not in known:
             module = _module(result, coordinates)
@@ -56,6 +60,11 @@ def reproved(results: Iterable[Result], coordinates: Coordinates) -> Iterator[Re
             yield from _proved(result, mutant, module)
 
 
+def _is_due(result: Result, again: bool) -> bool:
+    proved = result.outcome is Outcome.EQUIVALENT and not result.proof_cases
+    return result.outcome is Outcome.SURVIVED or (again and proved)
+
+
 def _proved(result: Result, mutant: Mutant, module: CompiledModule) -> Iterator[Result]:
     parsed, programs = decoded(module.ptx, Contraction.NONE)
     if entry_digits(parsed.entries[mutant.entry]) != result.ptx:
@@ -65,7 +74,7 @@ def _proved(result: Result, mutant: Mutant, module: CompiledModule) -> Iterator[
     except Refusal:
         return
     reason = proof(mutant, changed, programs[mutant.entry], module)
-    if reason.outcome is not Outcome.SURVIVED:
+    if (reason.outcome, reason.words) != (result.outcome, result.reason):
         yield replace(result, outcome=reason.outcome, reason=reason.words)
 
 

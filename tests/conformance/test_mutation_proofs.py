@@ -17,6 +17,7 @@ TEXT = """.version 9.0
 {{
 	.reg .pred %p<3>;
 	.reg .b16 %h<3>;
+	.reg .f32 %f<3>;
 	.reg .b32 %r<9>;
 	.reg .b64 %rd<9>;
 	ld.param.u64 %rd1, [k_param_0];
@@ -79,6 +80,27 @@ def test_what_a_loop_counts_can_be_anything() -> None:
     assert (Registers(of)[slot].low, Registers(of)[slot].high) == (0, 2**32 - 1)
 
 
+#: what is computed of a block's number (0 to 2^31 - 2) plus 2^16, and the least and the greatest that %r4 may be.
+ENDS = (
+    ("add.u32 %r3, %r8, 65536; mov.u32 %r4, %r3;", 65536, 2**31 + 65534),
+    ("add.u32 %r3, %r8, 65536; cvt.u16.u32 %h1, %r3; cvt.u32.u16 %r4, %h1;", 0, 65535),
+    ("add.u32 %r3, %r8, 65536; cvt.u8.u32 %h1, %r3; cvt.u32.u16 %r4, %h1;", 0, 65535),
+    ("add.u32 %r3, %r8, 65536; cvt.u8.u32 %r4, %r3;", 0, 2**32 - 1),
+    ("add.u32 %r3, %r8, 65536; cvt.rn.f32.u32 %f1, %r3; mov.b32 %r4, %f1;", 0, 2**32 - 1),
+    ("mov.u32 %r4, 7; @%p1 add.u32 %r3, %r8, 65536; add.u32 %r4, %r3, 0;", 0, 2**32 - 1),
+    ("@%p1 add.u32 %r4, %r8, 65536;", 0, 2**32 - 1),
+    ("add.sat.s32 %r4, %r8, 2147483647;", 0, 2**32 - 1),
+)
+
+
+@pytest.mark.parametrize(("body", "low", "high"), ENDS)
+def test_what_is_cut_off_or_no_integer_has_no_ends(body: str, low: int, high: int) -> None:
+    """A narrow result wraps, a float is no number of its operand's size, and a guard may leave what was there."""
+    of = program("mov.u32 %r8, %ctaid.x; " + body + " st.global.u32 [%rd3], %r4;")
+    slot = next(slot for slot, name in of.registers.items() if name == "%r4")
+    assert (Registers(of)[slot].low, Registers(of)[slot].high) == (low, high)
+
+
 @pytest.mark.skipif(not available(), reason="the assembler is a package of development")
 def test_the_assembler_tells_code_apart_and_says_what_is_none() -> None:
     first = assemble(TEXT.format(body="add.u32 %r3, %r1, %r2; st.global.u32 [%rd3], %r3;"), "sm_90a")
@@ -89,4 +111,4 @@ def test_the_assembler_tells_code_apart_and_says_what_is_none() -> None:
     assert first == exchanged
     assert first != other
     assert isinstance(wrong, str)
-    assert "line 16" in wrong
+    assert "line 17" in wrong

@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tileproof.conformance.mutation.lockstep.fact import Fact
 from tileproof.conformance.mutation.variant import Variant
+from tileproof.kernels.fp8_a8_selector import MAX_COORDINATE
 from tileproof.kernels.fp8_quantize_rows import THREADS as ROW_THREADS
+from tileproof.kernels.fp8_ring_seed import THREADS as SEED_THREADS
+from tileproof.kernels.fp8_scale_products import MOST as MOST_SCALARS
+from tileproof.kernels.fp8_scale_ring import MARGIN_LIMIT
 from tileproof.kernels.int8_arms import COMBINE_THREADS, DECODE, DECODE_COLUMNS, DECODE_DEPTH, SCALAR_THREADS
 from tileproof.kernels.int8_gemm import MAX_DEPTH
 from tileproof.kernels.int8_layouts import WEIGHT_LAYOUTS, WeightLayout
@@ -103,13 +107,35 @@ def _bias_gradient(variant: Variant, entry: str) -> Iterator[Fact]:
     yield Fact("C", 1, MOST, parameter=2, bits=64)
 
 
-def _fp8_a8(parameter: int) -> Callable[[Variant, str], Iterator[Fact]]:
-    """Product of fp8_a8_product.cuh, a parameter of its number."""
+_ADDRESS = 2**62
+"""No address of device memory is as high."""
+
+
+def _ring_seed(variant: Variant, entry: str) -> Iterator[Fact]:
+    """x, its elements, Seed."""
+    yield Fact("elements of x", 1, MOST, parameter=1, bits=64)
+    yield Fact("margin", -MARGIN_LIMIT, MARGIN_LIMIT, parameter=2, offset=28)
+    yield Fact("window", 1, 2**31 - 1, parameter=2, offset=32)
+    yield from _block(SEED_THREADS, 1)
+
+
+def _scale_products(variant: Variant, entry: str) -> Iterator[Fact]:
+    """Scalars: there is a first one, whose output is a float32 on its own alignment."""
+    yield Fact("output of the first scalar", 4, _ADDRESS, 4, offset=8 * 2 * MOST_SCALARS, bits=64)
+    yield from _block(1, 1)
+
+
+def _fp8_a8(parameter: int, deepest: int = MOST) -> Callable[[Variant, str], Iterator[Fact]]:
+    """Product of fp8_a8_product.cuh, a parameter of its number; the most that K may be."""
 
     def promise(variant: Variant, entry: str) -> Iterator[Fact]:
         paired = _define(variant, "FP8_A8_OUTPUT") == "SwiGlu"
-        for words, offset, multiple in (("T", 48, 1), ("N", 56, 2 if paired else 1), ("K", 64, 1)):
-            yield Fact(words, multiple, MOST, multiple, parameter=parameter, offset=offset, bits=64)
+        for words, offset, most, multiple in (
+            ("T", 48, MOST, 1),
+            ("N", 56, MOST, 2 if paired else 1),
+            ("K", 64, deepest, 1),
+        ):
+            yield Fact(words, multiple, most, multiple, parameter=parameter, offset=offset, bits=64)
 
     return promise
 
@@ -129,6 +155,8 @@ _PROMISES: Mapping[str, Callable[[Variant, str], Iterator[Fact]]] = {
     "fp8_bias_gradient": _bias_gradient,
     "fp8_a8_gemm_fallback": _fp8_a8(0),
     "fp8_a8_gemm_cp_async": _fp8_a8(0),
-    "fp8_a8_gemm_tma": _fp8_a8(1),
+    "fp8_a8_gemm_tma": _fp8_a8(1, MAX_COORDINATE),
+    "fp8_ring_seed": _ring_seed,
+    "fp8_scale_products": _scale_products,
     "mm_fp8": _mm_fp8,
 }
