@@ -88,11 +88,11 @@ def difference(
 def draw_map(differs: Mask) -> tuple[str, ...]:
     """Rows down, columns across: `.` all agree, `+` some differ, `#` all differ; the first line gives the scale.
 
+    Marks stand for equally many rows and columns, so that one can count to an element; the last ones for what is left.
     A tensor of one dimension is one row.
     """
     plane = differs.reshape(-1, differs.shape[-1]) if differs.ndim > 1 else differs.reshape(1, -1)
-    down = np.array_split(np.arange(plane.shape[0]), min(MAP_ROWS, plane.shape[0]))
-    across = np.array_split(np.arange(plane.shape[1]), min(MAP_COLUMNS, plane.shape[1]))
+    down, across = _pieces(plane.shape[0], MAP_ROWS), _pieces(plane.shape[1], MAP_COLUMNS)
     head = (
         f"rows 0-{plane.shape[0] - 1} down, columns 0-{plane.shape[1] - 1} across; "
         f"a mark is {len(down[0])} x {len(across[0])}"
@@ -100,6 +100,12 @@ def draw_map(differs: Mask) -> tuple[str, ...]:
         else f"elements 0-{plane.shape[1] - 1} across; a mark is {len(across[0])}"
     )
     return (head, *("".join(_mark(plane[np.ix_(rows, columns)]) for columns in across) for rows in down))
+
+
+def _pieces(extent: int, most: int) -> list[range]:
+    """At most so many pieces, as large as one another but for the last."""
+    size = -(-extent // most)
+    return [range(first, min(first + size, extent)) for first in range(0, extent, size)]
 
 
 def explaining_class(differs: Mask, classes: Mapping[str, Mask]) -> str:

@@ -78,10 +78,17 @@ def test_the_map_shows_rows_and_columns_and_stays_small() -> None:
     differs[:, -1] = True
     lines = draw_map(differs)
     assert lines[0] == "rows 0-99 down, columns 0-999 across; a mark is 7 x 16"
-    assert len(lines) == 17
-    assert set(lines[1:]) == {"." * 63 + "+"}
+    assert len(lines) == 1 + 15  # of seven rows each, the last of two
+    assert set(lines[1:]) == {"." * 62 + "+"}
 
 
 def test_the_map_of_a_tensor_of_one_dimension_is_a_row() -> None:
     assert draw_map(np.array([True, False])) == ("elements 0-1 across; a mark is 1", "#.")
-    assert draw_map(np.arange(200) == 7)[1:] == (".+" + "." * 62,)
+    assert draw_map(np.arange(200) == 7)[1:] == (".+" + "." * 48,)
+
+
+def test_one_can_count_from_a_mark_to_its_element() -> None:
+    for extent, at in ((129, 128), (129, 64), (65, 64), (1000, 777)):
+        head, row = draw_map(np.arange(extent) == at)
+        size = int(head.rpartition(" ")[2])
+        assert len(row) - len(row.lstrip(".")) == at // size
