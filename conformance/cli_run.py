@@ -61,11 +61,12 @@ def resumed(plan: Plan, path: Path, events: Path | None, ids: Ids = ids_of_plan)
     """
     before = read_before(path)
     before.must_be(plan.start, ids(plan, before.cases))
-    left = replace(plan, before=before.events)
+    decided = tuple(map(plan.applying().seen, before.events))  # a waiver may have come, gone or expired since
+    left = replace(plan, before=decided)
     if events is not None and not is_same(events, path):
         return left, events, 0
-    rewrite(path, (plan.start, *before.events))
-    return left, path, 1 + len(before.events)
+    rewrite(path, (plan.start, *decided))
+    return left, path, 1 + len(decided)
 
 
 def is_same(one: Path, other: Path) -> bool:

@@ -100,6 +100,11 @@ class Plan:
         decided = {event.case for event in self.before if isinstance(event, CaseFinished)}
         return tuple(case for case in self.cases if str(case) not in decided)
 
+    def applying(self) -> Applying:
+        """Its waivers as of today, before any event."""
+        asked = frozenset(str(case) for case in self.cases if case not in self.probes)
+        return Applying(self.waivers, asked, [place.target for place in self.coordinates], date.today())
+
     @property
     def start(self) -> RunStarted:
         """The first event of the run."""
@@ -133,9 +138,7 @@ class Run(ABC):
             require_device=plan.require_device,
             fault=None if plan.fault is None else find_fault(plan.fault),
         )
-        asked = frozenset(str(case) for case in plan.cases if case not in plan.probes)
-        targets = [place.target for place in plan.coordinates]
-        self._waivers = Applying(plan.waivers, asked, targets, date.today())
+        self._waivers = plan.applying()
         self._ended: set[tuple[str, Target]] = set()
         self._started = time.monotonic()
 

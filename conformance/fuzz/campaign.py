@@ -178,7 +178,8 @@ class Campaign(Run):
         yield from self._counted((start,))
         yield from self._counted(self.all_cases())
         for event in self._closing("the search has ended"):
-            if isinstance(event, RunFinished) and event.exit_code == AGREE and (self.lost or self.barren):
+            missed = self.lost or self.barren or search.setup.fault is not None
+            if isinstance(event, RunFinished) and event.exit_code == AGREE and missed:
                 yield replace(event, exit_code=ERROR)
             else:
                 yield event

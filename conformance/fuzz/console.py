@@ -94,6 +94,9 @@ class FuzzConsole(Console):
         found = "nothing new found" if not campaign.signatures else f"{campaign.signatures} different signatures found"
         shrinking = f", {campaign.shrinking} further trials to shrink them" if campaign.shrinking else ""
         lines = [*_reached(campaign), f"{found}{shrinking}; {campaign.kept} trials kept in {campaign.search.corpus}"]
+        fault = campaign.search.setup.fault
+        if fault is not None and not campaign.tally.found:
+            lines.append(f"fault {fault} was NOT caught by these trials")
         lines += [f"{name}: {_BARREN}" for name in sorted(campaign.barren)]
         lines += [str(one) for one in campaign.lost[:3]]
         lines += [f"not read: {one}" for one in campaign.wrong[:3]]

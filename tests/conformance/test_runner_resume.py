@@ -5,6 +5,7 @@ import re
 import subprocess
 from collections import Counter
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ from tileproof.conformance.resume import read_before
 from tileproof.conformance.session import Plan, Session
 from tileproof.conformance.side_by_side import Helpers, SideBySide
 from tileproof.conformance.target import Target
+from tileproof.conformance.waivers.waiver import Waiver
 from tileproof.oracle.refusal import Refusal
 
 SMOKE = tuple(contracts()["ninfer_quantize"].cases(Tier.SMOKE))
@@ -77,6 +79,16 @@ def test_wherever_a_file_ends_the_run_that_goes_on_is_as_one_run(tmp_path: Path,
     assert outline(told(cut)) == outline(told(whole))
     decided = {event.case for event in map(_event, lines[:kept]) if isinstance(event, CaseFinished)}
     assert {str(job.case) for job in runner.jobs} == set(map(str, CASES)) - decided
+
+
+def test_the_file_has_the_marks_of_the_waivers_that_hold_today(tmp_path: Path) -> None:
+    plan, path = Plan(CASES, (SIM,)), tmp_path / "run.ndjson"
+    known = Waiver(1, BAD, "known", date.today(), CASES[1])
+    for waivers, code in (((), 1), ((known,), 0), ((), 1)):
+        left, file, there = resumed(replace(plan, waivers=waivers), path, None) if path.exists() else (plan, path, 0)
+        assert run(left, tmp_path, file, there)[0] == code
+        ends = {event.case: event.waived for event in told(path) if isinstance(event, CaseFinished)}
+        assert ends == {str(case): str(case) == BAD and code == 0 for case in CASES}
 
 
 def test_what_was_decided_is_told_in_a_new_file_where_one_is_named(tmp_path: Path) -> None:
