@@ -100,7 +100,7 @@ def same_results(changed: Program, original: Program) -> str:
     if old.kind is not Kind.ARITHMETIC or new.sign_from != old.sign_from:
         return ""
     ours, theirs = Registers(original).operands(old), Registers(changed).operands(new)
-    if _unsigned(new) == _unsigned(old) and not unlike and never_negative(old, ours):
+    if _is_twin(new, old) and not unlike and never_negative(old, ours):
         return "its operands are never negative"
     if not all(isinstance(end, tuple) and end[0] == "constant" for ends in unlike for end in ends):
         return ""
@@ -130,11 +130,26 @@ def _only_difference(changed: Program, original: Program) -> tuple[Step, Step] |
     return (new, old) if same and old.kind in (Kind.ARITHMETIC, Kind.LOAD) else None
 
 
-def _unsigned(step: Step) -> str:
-    """The operation with every signed type for its unsigned twin."""
-    assert step.operation is not None
-    words = step.operation.name.split(".")
-    return ".".join(f"u{word[1:]}" if word[0] == "s" and word[1:].isdigit() else word for word in words)
+_SIGNED_BY_THEIR_TOP_BIT = frozenset(
+    {"add", "cvt", "div", "mad", "max", "min", "mul", "rem", "set", "setp", "shr", "sub"},
+)
+"""Operations that do the same to signed numbers and to unsigned ones where none is negative. Others find a sign
+elsewhere: at the top of a field (`bfe`), of a byte (`dp4a`) or of 24 bits (`mul24`)."""
+
+
+def _is_twin(new: Step, old: Step) -> bool:
+    """Whether two operations are one, but that one takes as signed what the other takes as unsigned."""
+    assert new.operation is not None
+    assert old.operation is not None
+    ours, theirs = new.operation.name.split("."), old.operation.name.split(".")
+    if ours[0] not in _SIGNED_BY_THEIR_TOP_BIT or [*map(_unsigned, ours)] != [*map(_unsigned, theirs)]:
+        return False
+    return ours[0] != "cvt" or ours[:-1] == theirs[:-1]  # where a cvt saturates hangs on the type of its result
+
+
+def _unsigned(word: str) -> str:
+    """A signed type's unsigned twin, or the word."""
+    return f"u{word[1:]}" if word[0] == "s" and word[1:].isdigit() else word
 
 
 def _resolved(step: Step, program: Program) -> object:

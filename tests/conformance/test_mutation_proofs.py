@@ -53,6 +53,14 @@ PAIRS = (
     ("cvt.u64.u32 %rd4, %r1; st.global.u64 [%rd3], %rd4;", "cvt.u64.u32", "cvt.u64.s32", NEGATIVE),
     ("cvt.u64.u32 %rd4, %r2; st.global.u64 [%rd3], %rd4;", "cvt.u64.u32", "cvt.u64.s32", ""),
     ("mov.u32 %r3, 0; @%p1 mov.u32 %r3, 1; and.b32 %r4, %r3, 3; st.global.u32 [%rd3], %r4;", "r3, 3", "r3, 1", ""),
+    ("and.b32 %r3, %r2, 0xFFFFFF; mul.lo.u32 %r4, %r3, 3; st.global.u32 [%rd3], %r4;", "mul.lo.u32", "mul.lo.s32", NEGATIVE),
+    ("and.b32 %r3, %r2, 0xFFFFFF; mul24.lo.u32 %r4, %r3, 3; st.global.u32 [%rd3], %r4;", "mul24.lo.u32", "mul24.lo.s32", ""),
+    ("and.b32 %r3, %r2, 0xFFFFFF; mad24.hi.u32 %r4, %r3, 3, 1; st.global.u32 [%rd3], %r4;", "mad24.hi.u32", "mad24.hi.s32", ""),
+    ("and.b32 %r3, %r2, 0xFFFFFF; bfe.u32 %r4, %r3, 4, 4; st.global.u32 [%rd3], %r4;", "bfe.u32", "bfe.s32", ""),
+    ("and.b32 %r3, %r2, 0xFFFFFF; dp4a.u32.u32 %r4, %r3, %r3, 0; st.global.u32 [%rd3], %r4;", "u32.u32", "s32.s32", ""),
+    ("and.b32 %r3, %r2, 0xFFFFFF; szext.wrap.u32 %r4, %r3, 4; st.global.u32 [%rd3], %r4;", "wrap.u32", "wrap.s32", ""),
+    ("cvt.u64.u32 %rd4, %r2; cvt.sat.u32.u64 %r3, %rd4; st.global.u32 [%rd3], %r3;", "sat.u32.u64", "sat.s32.u64", ""),
+    ("and.b32 %r3, %r2, 0x7FFFFFFF; cvt.rzi.u32.f32 %r4, %r3; st.global.u32 [%rd3], %r4;", "rzi.u32.f32", "rzi.s32.f32", ""),
     ("sub.s32 %r3, %r1, 1; shr.u32 %r4, %r3, 5; st.global.u32 [%rd3], %r4;", "shr.u32", "shr.s32", ""),
 )  # fmt: skip
 
