@@ -11,9 +11,11 @@ import numpy as np
 from tileproof.conformance.case import Case
 from tileproof.conformance.compare import compare_bits, raw_bits
 from tileproof.conformance.contract import REFUSED, Role
+from tileproof.conformance.events import Event
 from tileproof.conformance.finding import Finding
 from tileproof.conformance.registry import contract_of, find_case
 from tileproof.conformance.run_case import CaseResult
+from tileproof.conformance.session import Run
 from tileproof.conformance.target import Coordinates, Schedule, Target, open_device
 from tileproof.conformance.worker import Job
 from tileproof.kernels.device import Device, DeviceError
@@ -82,6 +84,18 @@ def broken(job: Job) -> NoReturn:
 
 def interrupted(job: Job) -> NoReturn:
     raise KeyboardInterrupt
+
+
+def told_by(run: Run) -> list[Event]:
+    """All that a run tells, to its end or to the end that Ctrl-C gives it."""
+    told: list[Event] = []
+    try:
+        for event in run.events():
+            told.append(event)
+    except KeyboardInterrupt:
+        told += run.interrupted()
+    run.close()
+    return told
 
 
 def small_case() -> Case:

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from runner_fakes import die_at_once
+from runner_fakes import die_at_once, told_by
 
 from tileproof.conformance import processes
 from tileproof.conformance.cli import main
 from tileproof.conformance.crash import Status, read_crash
-from tileproof.conformance.events import CaseFinished, Event, FindingFound, RunFinished, read_events
+from tileproof.conformance.events import CaseFinished, FindingFound, RunFinished, read_events
 from tileproof.conformance.fuzz.campaign import MAX_LOST, ROUND, Campaign, Search
 from tileproof.conformance.fuzz.round_work import Setup
 from tileproof.conformance.fuzz.side_by_side import LocalCrew, Tell
@@ -21,17 +21,6 @@ def campaign(folder: Path, examples: int, tell: Tell, fault: str | None = None) 
     setup = Setup((Target.SIM,), ("sm_90a",), folder / "crashes", fault)
     crew = LocalCrew(setup, 2, tell)
     return Campaign(Search((QUANTIZE,), setup, folder / "corpus", 3, examples), crew), crew
-
-
-def events_of(run: Campaign) -> list[Event]:
-    told: list[Event] = []
-    try:
-        for event in run.events():
-            told.append(event)
-    except KeyboardInterrupt:
-        told += run.interrupted()
-    run.close()
-    return told
 
 
 @pytest.mark.slow
@@ -60,7 +49,7 @@ def test_a_process_that_is_killed_takes_its_round_which_is_said_with_the_trial_t
 
     killed: list[int] = []
     run, crew = campaign(tmp_path, ROUND + 2, tell)
-    told = events_of(run)
+    told = told_by(run)
     assert len(run.lost) == 1
     assert run.lost[0].reason.startswith("the process that played it died: Killed")
     ended = [event for event in told if isinstance(event, CaseFinished)]
@@ -75,7 +64,7 @@ def test_a_process_that_is_killed_takes_its_round_which_is_said_with_the_trial_t
 def test_processes_that_all_die_end_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "live", die_at_once)
     run, _ = campaign(tmp_path, 1000, lambda case, failed: None)
-    told = events_of(run)
+    told = told_by(run)
     assert [one.reason for one in run.lost] == ["the process that played it exited with 3"] * MAX_LOST
     assert isinstance(told[-1], RunFinished)
     assert told[-1].exit_code == 2
@@ -88,7 +77,7 @@ def test_on_ctrl_c_each_process_tells_what_its_round_had_found(tmp_path: Path) -
             raise KeyboardInterrupt
 
     run, _ = campaign(tmp_path, 200, tell, "tail-not-written")
-    told = events_of(run)
+    told = told_by(run)
     found = [event for event in told if isinstance(event, FindingFound)]
     assert {path.stem for path in (tmp_path / "crashes").iterdir()} == {event.crash for event in found} != set()
     assert run.kept

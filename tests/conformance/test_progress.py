@@ -20,6 +20,17 @@ class Screen(io.StringIO):
         return True
 
 
+class Ears(_Lines):
+    """What is said to take long."""
+
+    def __init__(self) -> None:
+        super().__init__(io.StringIO())
+        self.heard: list[str] = []
+
+    def busy(self, text: str) -> None:
+        self.heard.append(text)
+
+
 def test_what_takes_long_is_told_once_in_a_log_and_what_does_not_is_not() -> None:
     log = io.StringIO()
     lines = _Lines(log)
@@ -75,18 +86,13 @@ def test_a_bar_names_what_takes_long_and_then_the_case_again(monkeypatch: pytest
 
 
 def test_a_listener_hears_of_every_compilation_until_it_is_closed() -> None:
-    heard: list[str] = []
-
-    class Ears(_Lines):
-        def busy(self, text: str) -> None:
-            heard.append(text)
-
-    listener = Listener(Ears(io.StringIO()))
+    ears = Ears()
+    listener = Listener(ears)
     listener.open()
     compiling.compile_source(SOURCE % 1, name="k.cu")
     listener.close()
     compiling.compile_source(SOURCE % 2, name="k.cu")
-    assert heard == ["compiling k.cu for sm_90a", ""]
+    assert ears.heard == ["compiling k.cu for sm_90a", ""]
     assert listener not in LOG.handlers
 
 
@@ -95,33 +101,23 @@ def test_the_first_kernel_with_new_instructions_says_that_the_device_is_compiled
 ) -> None:
     """On a fresh machine that takes half a minute; here its functions are there already."""
     monkeypatch.setattr(turn, "_PROVIDED", set())
-    heard: list[str] = []
-
-    class Ears(_Lines):
-        def busy(self, text: str) -> None:
-            heard.append(text)
-
+    ears = Ears()
     device = Device()
     function = device.load(compiling.compile_source(SOURCE % 3, name="k.cu"))["k3"]
-    listener = Listener(Ears(io.StringIO()))
+    listener = Listener(ears)
     listener.open()
     for _ in range(2):
         function.launch(grid=(1, 1, 1), block=(32, 1, 1), args=())
     listener.close()
-    assert heard[:2] == ["compiling the CPU device for k3, once: it is kept on disk", ""]
-    assert sum("the CPU device for" in one for one in heard) == 1, "not before the second launch"
+    assert ears.heard[:2] == ["compiling the CPU device for k3, once: it is kept on disk", ""]
+    assert sum("the CPU device for" in one for one in ears.heard) == 1, "not before the second launch"
 
 
 def test_that_something_has_ended_is_told_whatever_ended_it() -> None:
-    heard: list[str] = []
-
-    class Ears(_Lines):
-        def busy(self, text: str) -> None:
-            heard.append(text)
-
-    listener = Listener(Ears(io.StringIO()))
+    ears = Ears()
+    listener = Listener(ears)
     listener.open()
     with pytest.raises(KeyboardInterrupt), busy("at it"):
         raise KeyboardInterrupt
     listener.close()
-    assert heard == ["at it", ""]
+    assert ears.heard == ["at it", ""]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runner_fakes import OTHER, SIM, SMALL, FakeRunner, broken, right, wrong
+from runner_fakes import OTHER, SIM, SMALL, FakeRunner, broken, right, told_by, wrong
 
 from tileproof.conformance.cli import main
 from tileproof.conformance.cli_run import follow, resumed
@@ -16,7 +16,6 @@ from tileproof.conformance.crash import CrashFolder, read_crash
 from tileproof.conformance.events import (
     CaseFinished,
     CaseNotRun,
-    Event,
     FindingFound,
     PassStarted,
     RunFinished,
@@ -58,27 +57,16 @@ def soak(folder: Path, behaviour: Any, plan: Plan = PLAN) -> Soak:
     return Soak(plan, make)
 
 
-def events_of(run: Soak) -> list[Event]:
-    told: list[Event] = []
-    try:
-        for event in run.events():
-            told.append(event)
-    except KeyboardInterrupt:
-        told += run.interrupted()
-    run.close()
-    return told
-
-
 def test_no_pass_has_a_seed_of_another_whatever_seeds_its_cases_have(tmp_path: Path) -> None:
     runs = Until(12)
-    events_of(soak(tmp_path, runs))
+    told_by(soak(tmp_path, runs))
     assert len({str(job.case) for job in runs.jobs}) == 12
     assert [job.coordinates.seed for job in runs.jobs] == [7] * 3 + [8] * 3 + [9] * 3 + [10] * 3
     assert [job.case.seed for job in runs.jobs] == [0, 0, 2, 3, 3, 5, 6, 6, 8, 9, 9, 11]
 
 
 def test_a_pass_is_told_and_the_first_one_is_the_run_as_it_stands(tmp_path: Path) -> None:
-    told = events_of(soak(tmp_path, Until(7)))
+    told = told_by(soak(tmp_path, Until(7)))
     assert isinstance(told[0], RunStarted)
     assert told[0].targets == PLAN.coordinates
     passes = [event for event in told if isinstance(event, PassStarted)]
@@ -92,7 +80,7 @@ def test_a_pass_is_told_and_the_first_one_is_the_run_as_it_stands(tmp_path: Path
 def test_ctrl_c_ends_it_with_a_verdict_once_every_case_has_run(
     jobs: int, behaviour: Any, code: int, is_interrupted: bool, tmp_path: Path
 ) -> None:
-    told = events_of(soak(tmp_path, Until(jobs, behaviour)))
+    told = told_by(soak(tmp_path, Until(jobs, behaviour)))
     end = told[-1]
     assert isinstance(end, RunFinished)
     assert (end.exit_code, end.interrupted) == (code, is_interrupted)
@@ -135,7 +123,7 @@ def test_a_soak_that_ended_goes_on_where_it_was_and_runs_nothing_twice(tmp_path:
 def test_the_first_failure_ends_it_in_any_pass(tmp_path: Path) -> None:
     late = str(pass_of(PLAN, 1).cases[0])
     plan = replace(PLAN, first_failure=True)
-    told = events_of(soak(tmp_path, lambda job: wrong(job) if str(job.case) == late else right(job), plan))
+    told = told_by(soak(tmp_path, lambda job: wrong(job) if str(job.case) == late else right(job), plan))
     assert sum(isinstance(event, CaseFinished) for event in told) == 4
     assert [event.places[0].seed for event in told if isinstance(event, FindingFound)] == [8]
 
@@ -145,7 +133,7 @@ def test_where_no_case_comes_to_a_verdict_it_ends_after_one_pass(missing: str, t
     run = Soak(
         PLAN, lambda plan: Session(plan, CrashFolder(tmp_path), {Target.SIM: FakeRunner(broken, missing=missing)})
     )
-    told = events_of(run)
+    told = told_by(run)
     assert isinstance(told[-1], RunFinished)
     assert told[-1].exit_code == 2
     assert not any(isinstance(event, PassStarted) for event in told)
