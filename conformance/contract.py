@@ -38,8 +38,8 @@ REFUSED = "refused"
 class Tier(StrEnum):
     """How much is run, each containing the one before.
 
-    Smoke with every change, full within fifteen minutes on two cores. Soak is full, and shapes that take half a minute
-    each; its runs have no end: pass after pass, with other seeds.
+    Smoke with every change, in a minute; full takes some twenty on two cores. Soak is full, and shapes that take three
+    seconds and more each; its runs have no end: pass after pass, with other seeds.
     """
 
     SMOKE = "smoke"
