@@ -106,7 +106,8 @@ def _alike(failure: Failure) -> list[str]:
     lines = [f"alike  {pattern(group)}, such as {group.smallest.case}" for group in failure.alike[:MAX_ALIKE]]
     if left := len(failure.alike) - MAX_ALIKE:
         lines += [f"alike  {left} more patterns"] * (left > 0)
-    return [*lines, f"{many} cases fail alike; this is the smallest"]
+    how = "alike" if failure.is_surely_one else "here, by one bug or by several"
+    return [*lines, f"{many} cases fail {how}; this is the smallest"]
 
 
 def pattern(group: Group) -> str:

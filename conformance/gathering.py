@@ -130,6 +130,12 @@ class Failure:
         return self.head.cases.union(*(group.cases for group in self.alike))
 
     @property
+    def is_surely_one(self) -> bool:
+        """Whether all its cases fail with one signature, or for one reason that is proved of each signature."""
+        texts = {group.proved_text for group in (self.head, *self.alike)}
+        return not self.alike or (len(texts) == 1 and texts != {""})
+
+    @property
     def explained(self) -> CaseExplained | None:
         """Why: what is said of the smallest case, unless more is known of another."""
         known = [one.explained for one in (self.head, *self.alike) if one.explained is not None]

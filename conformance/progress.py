@@ -185,6 +185,7 @@ class Listener(logging.Handler):
         """Listen no longer."""
         LOG.removeHandler(self)
         LOG.setLevel(logging.NOTSET)
+        LOG.propagate = True
         super().close()
 
     def emit(self, record: logging.LogRecord) -> None:

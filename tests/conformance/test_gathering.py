@@ -67,7 +67,20 @@ def test_a_dropped_tail_of_several_shapes_is_one_failure_with_all_its_cases() ->
     assert failure.head.smallest.case == ONE
     told = describe_failure(failure, (SIM,))
     assert [line for line in told if line.startswith("      alike  ")]
-    assert "      3 cases fail alike; this is the smallest" in told
+    assert "      3 cases fail here, by one bug or by several; this is the smallest" in told
+
+
+def test_cases_are_said_to_fail_alike_where_their_signature_or_a_proof_is_one() -> None:
+    same = [wrong(TWO), wrong(THREE, all_of_it=True)]
+    reasons = [explained(one.case, PROVED) for one in same]
+    one_signature = [same[0], replace(same[0], case=THREE)]
+    for found, why, words in (
+        (one_signature, [], "fail alike"),
+        (same, reasons, "fail alike"),
+        (same, [], "fail here, by one bug or by several"),
+    ):
+        (failure,) = gather(found, why)
+        assert f"      2 cases {words}; this is the smallest" in describe_failure(failure, (SIM,))
 
 
 @pytest.mark.parametrize("seed", range(5))
