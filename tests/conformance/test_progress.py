@@ -71,6 +71,16 @@ def test_the_thread_of_a_log_ends_with_the_run_and_with_its_reader() -> None:
         assert not lines._watch.is_alive()
 
 
+def test_a_further_pass_adds_its_cases_to_those_that_there_are() -> None:
+    log = io.StringIO()
+    lines = _Lines(log)
+    lines.start(2)
+    lines.stop()
+    lines.more(1, 3)
+    lines.look(time.monotonic() + SILENCE_S)
+    assert "0 of 5 done" in log.getvalue()
+
+
 def test_a_bar_names_what_takes_long_and_then_the_case_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("TERM", "xterm-256color")
